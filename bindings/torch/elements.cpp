@@ -41,7 +41,7 @@ constexpr DtypeRow kDtypes[] = {
     {c10::ScalarType::ComplexDouble, {DataType::Float64, 2}, c10::ScalarType::ComplexDouble},
 };
 
-// Whether each of the library's dtypes has a row for its own elements.
+// Returns whether each of the library's dtypes has a row for its own elements.
 constexpr bool is_complete() {
   for (std::size_t dtype = 0; dtype < wreath::kDataTypeCount; ++dtype) {
     bool found = false;

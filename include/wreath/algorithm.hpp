@@ -60,7 +60,7 @@ struct Algorithm {
 // Returns all rows of the table (algorithms/registry.cpp).
 std::span<const Algorithm> algorithms() noexcept;
 
-// Returns the row of that name, or nullptr.
+// Returns the row of that name, or nullptr when there is none.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Communicator: the ranks that act together. Start here.
+// A Communicator is the group of ranks that act together. Start here.
 #pragma once
 
 #include <cstddef>
@@ -18,33 +18,37 @@
 
 namespace wreath {
 
-// The clocks, in milliseconds. Each ends in an error that names rank, operation and reason; late_warning_ms in a
-// warning.
+// The clocks, in milliseconds. Each one ends in an error that names rank, operation and reason; late_warning_ms ends in
+// a warning.
 struct Timeouts {
-  std::int64_t bootstrap_ms = 60'000;     // all ranks must have met
-  std::int64_t late_warning_ms = 10'000;  // a live rank has not entered a call: a warning
-  std::int64_t arrival_ms = 600'000;      // a live rank has not entered a call: an error
-  std::int64_t stall_ms = 30'000;         // all ranks entered a call, and no byte moved: an error
+  // All ranks must have met within this time.
+  std::int64_t bootstrap_ms = 60'000;
+  // A live rank has not entered a call: this gives a warning.
+  std::int64_t late_warning_ms = 10'000;
+  // A live rank has not entered a call: this is an error.
+  std::int64_t arrival_ms = 600'000;
+  // All ranks entered a call, and no byte moved: this is an error.
+  std::int64_t stall_ms = 30'000;
 };
 
-// Everything has a working default. The fields that shape schedules (reproducible, check_wires, tuning, overrides,
-// debug.first_sequence) must be equal on all ranks: rank 0's are broadcast at start and win. A tuning is broadcast as
-// the choices in it, so that no other rank needs the file.
+// Every option has a working default. The fields that shape schedules must be equal on all ranks: reproducible,
+// check_wires, tuning, overrides and debug.first_sequence. Rank 0 broadcasts its values at start, and they win. A
+// tuning is broadcast as the choices in it, so that no other rank needs the file.
 struct CommunicatorOptions {
-  // The names of the transports that may be used; empty: all of this build.
+  // The names of the transports that may be used. When it is empty, all transports of this build may be used.
   std::vector<std::string> transports;
-  // The same inputs give the same bits, whatever the size, the transport or the lanes.
+  // With true the same inputs give the same bits, whatever the size, the transport or the lanes.
   bool reproducible = true;
-  // Messages over wires carry a checksum: bytes that were altered on their way end in PeerLost, and not in a result;
-  // false: WREATH_CHECK.
+  // With true, messages over wires carry a checksum: bytes that were altered on their way end in PeerLost, and not in a
+  // result. With false, WREATH_CHECK decides.
   bool check_wires = false;
-  // A file of `wreath tune` (tuning.hpp), which rank 0 reads; "none": only the library's own rules. Empty:
-  // WREATH_TUNING, else this machine's in the user's cache, where a file that cannot be used is passed over with a
-  // warning.
+  // A file of `wreath tune` (tuning.hpp), which rank 0 reads; "none" means only the library's own rules. When it is
+  // empty, WREATH_TUNING names the file, or else this machine's file in the user's cache is read. A file in the cache
+  // that cannot be used is passed over with a warning.
   std::string tuning;
-  // The device of this rank's calls on device memory: "cuda:N", "host" or "none", as Device::name() says; in
-  // create_local a list, of which rank r gets the one at r modulo its length. Empty: WREATH_DEVICE, else the CUDA
-  // device that is current in this thread, where the program uses CUDA.
+  // The device of this rank's calls on device memory: "cuda:N", "host" or "none", as Device::name() says. In
+  // create_local it may be a list: rank r gets the entry at r modulo its length. When it is empty, WREATH_DEVICE
+  // decides, or else the CUDA device that is current in this thread, where the program uses CUDA.
   std::string device;
   Timeouts timeouts;
   Overrides overrides;
@@ -52,9 +56,9 @@ struct CommunicatorOptions {
 };
 
 // The bytes of user data that a rank's calls moved between ranks, without headers: the cost of an algorithm. `sent`
-// counts all messages that the rank handed to a transport, whether the peer reads them in place, out of shared memory
-// or from a socket. `loaded` counts the bytes that the rank loaded from its peers' areas: small calls over shared
-// memory (up to 16 KiB) have no messages. The sum of sent + loaded over all ranks is what left one rank for another.
+// counts all messages that the rank handed to a transport. The peer may read them in place, out of shared memory or
+// from a socket. `loaded` counts the bytes that the rank loaded from its peers' areas: small calls over shared memory
+// (up to 16 KiB) have no messages. The sum of sent + loaded over all ranks is the data that left one rank for another.
 struct WireBytes {
   std::uint64_t sent = 0;
   std::uint64_t loaded = 0;
@@ -88,22 +92,23 @@ class Communicator {
 
   // ---- collectives: every rank makes the same calls in the same order ----
   //
-  // `count` is in elements of `dtype`. It counts the whole vector, or, where blocks of ranks move (reduce_scatter,
-  // all_gather, all_to_all, gather, scatter), one block; the other buffer then holds ranks() blocks in rank order. The
-  // v-forms take the counts of all blocks, which are equal on all ranks except for all_to_all_v.
+  // `count` is in elements of `dtype`. It counts the whole vector, or one block where blocks of ranks move
+  // (reduce_scatter, all_gather, all_to_all, gather, scatter). In the second case the other buffer holds ranks() blocks
+  // in rank order. The v-forms take the counts of all blocks, which are equal on all ranks except for all_to_all_v.
   //
-  // A call returns when this rank's output is complete and its input may be reused. The _async form returns at once
-  // (with 128 calls in flight: once the first is over), and the buffers belong to the operation until the Work is done.
+  // A call returns when this rank's output is complete and its input may be reused. The _async form returns at once;
+  // with 128 calls in flight it returns once the first is over. The buffers belong to the operation until the Work is
+  // done.
   //
-  // A call is in place if output == input, or if one buffer is a block of the other: output + rank() * count == input
-  // (all_gather, gather at its root), output == input + rank() * count (reduce_scatter, scatter at its root). Any other
-  // overlap is InvalidArgument, as is any in place all_to_all. Buffers that a rank does not use (the output of reduce
-  // beside its root, ...) may be null.
+  // A call is in place if output == input, or if one buffer is a block of the other. That is output + rank() * count ==
+  // input for all_gather, and for gather at its root. It is output == input + rank() * count for reduce_scatter, and
+  // for scatter at its root. Any other overlap is InvalidArgument, as is any in place all_to_all. Buffers that a rank
+  // does not use (the output of reduce beside its root, ...) may be null.
   //
   // Ranks get Mismatch if their calls differ in anything that all must give alike. Counts of all_to_all_v, gather_v and
   // scatter_v are not compared, but a rank that gets a block of another size than it expects gets Mismatch. A rank that
   // only writes in a call (the root of broadcast, ...) may be done before the difference is known. Then the error comes
-  // with the first message between two ranks that differ, after some 16 calls at most, and names the first call that
+  // with the first message between two ranks that differ, after some 16 calls at most. It names the first call that
   // differed.
 
   // Gives every rank output[i] = input[i] of rank 0 op ... op input[i] of rank n-1.
@@ -125,7 +130,7 @@ class Communicator {
   // Gives every rank the root's vector.
   Status broadcast(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
   Result<Work> broadcast_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
-  // Does the same as all_reduce, at the root alone.
+  // Works like all_reduce, but only the root gets the result.
   Status reduce(const void* input, void* output, std::size_t count, DataType dtype, Rank root, const Reduction& = {});
   Result<Work> reduce_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root,
                             const Reduction& = {});
@@ -150,7 +155,7 @@ class Communicator {
   // Returns once every rank has called it.
   Status barrier();
   Result<Work> barrier_async();
-  // Runs or starts any of them, described as a value.
+  // Runs or starts any of these calls, described as a value.
   Status run(const Call& call);
   Result<Work> start(const Call& call);
 

@@ -101,7 +101,7 @@ struct InterchangeFormat {
   static constexpr int kShift = 23 - mantissa_bits;
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Word));
   static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
-  // A shifted exponent plus this is a float's exponent.
+  // This constant, added to a shifted exponent, gives a float's exponent.
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
   static constexpr bool kSameExponent = kBias == 127;
   static constexpr std::uint32_t kFirstNormal = 1u << mantissa_bits;

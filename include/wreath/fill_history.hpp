@@ -1,17 +1,18 @@
-// How long copies into slots take a producer, by both ways in which they are made.
+// Records how long a producer takes to copy into slots, by both ways of copying.
 #pragma once
 
 #include <cstdint>
 
 namespace wreath {
 
-// What is known of copies made plainly and past the caches, and which way is taken for that. Times are in cycles a KiB,
-// of the last three copies that were timed; 0 means not known yet.
+// Records times of plain copies and of copies past the caches, and which way is taken. Times are in cycles per KiB, of
+// the last three timed copies; 0 when unknown.
 struct FillHistory {
   std::uint32_t plain[3] = {};
   std::uint32_t past_caches[3] = {};
-  std::uint32_t turns = 0;  // copies until the end of the next trial of the other way; 0: none was counted yet
-  bool past = false;        // the way of all copies but trials
+  // Counts the copies until the next trial of the other way ends; 0 when none was counted yet.
+  std::uint32_t turns = 0;
+  bool past = false;  // the way of all copies but trials
 };
 
 }  // namespace wreath

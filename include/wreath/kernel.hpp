@@ -1,6 +1,6 @@
 // A program may have kernels of its own. A kernel says what all threads of all blocks of a grid do, for a device's
-// memory. One source is compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device. There a block is
-// a group of host threads.
+// memory. One source is compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device. On the host
+// device a block is a group of host threads.
 //
 // A kernel is a template over its block. The block has block(), thread(), threads(), barrier(), pause(), clock_ns(),
 // shared_memory() and kTogether. kTogether is the number of threads that run in step (a warp).
@@ -8,7 +8,7 @@
 //   template <typename Block>
 //   WREATH_HOST_DEVICE void run_fill(Block& block, const FillRun& run);
 //
-// HostBlock is the host's; CudaBlock (cuda_block.cuh) a GPU's. training/compute/kernels shows both ends.
+// HostBlock is the host's block, and CudaBlock (cuda_block.cuh) a GPU's. training/compute/kernels shows both ends.
 #pragma once
 
 #include <barrier>
@@ -75,7 +75,7 @@ struct Kernel {
 // A grid of one kernel. The kernel has one parameter by value: the `bytes` bytes at `arguments`.
 struct Grid {
   int blocks;
-  int threads;  // of each block, 1024 at most
+  int threads;  // threads of each block, 1024 at most
   const void* arguments;
   std::size_t bytes;
 };

@@ -16,12 +16,13 @@ struct FifoShape {
   std::uint16_t lanes;
   std::uint32_t slot_count;      // a power of two
   std::uint32_t slot_bytes;      // a power of two
-  std::uint32_t first_sequence;  // where sequences start (tests start just before the wrap)
+  std::uint32_t first_sequence;  // tests start just before the wrap
   std::uint16_t epoch;
   bool checked = false;  // messages over a wire carry a checksum
 };
 
-inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
+// The largest message of the small protocols.
+inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 inline constexpr std::size_t kSmallAreaBytes = 33 * (kSmallMessageBytes + 2048);
 
 // One rank tells a peer in these bytes and descriptors how it can be reached. They are sent over the authenticated
@@ -38,13 +39,13 @@ struct Offer {
 class Wire;
 class MappedLink;  // src/fifo/mapped_link.hpp
 
-// Every link has this. One thread at a time drives it: the holder of the communicator's token.
+// Every link has this interface. One thread at a time drives a link: the holder of the communicator's token.
 class Link {
  public:
   virtual ~Link() = default;
   virtual SendFifo& send_fifo(std::uint16_t lane) = 0;
   virtual RecvFifo& recv_fifo(std::uint16_t lane) = 0;
-  // Makes sure staging memory exists for `lane`; may allocate. Called before a lane's first message.
+  // Makes sure that staging memory exists for `lane`; may allocate. It is called before a lane's first message.
   virtual Status prepare(std::uint16_t lane) = 0;
   // Says whether messages published to the peer would be lost if this end closed now. Any thread may ask while no
   // driver is at work.
@@ -55,14 +56,15 @@ class Link {
   virtual MappedLink* mapped() { return nullptr; }
 };
 
-// The messages of a wire leave the memory domain. Its FIFOs are in memory of this process.
+// A wire carries messages out of the memory domain. Its FIFOs are in memory of this process.
 class Wire : public Link {
  public:
   Wire* wire() final { return this; }
-  // Moves what can be moved without waiting and returns the count of bytes. An error is final: the wire is gone.
-  // `expecting`: a lane waits for a message of this peer; without it receiving may be tried less often.
+  // Moves all data that can be moved without waiting and returns the count of bytes. An error is final: the wire is
+  // gone. `expecting` says that a lane waits for a message of this peer; without it the wire may try less often to
+  // receive.
   virtual Result<std::size_t> progress(bool expecting) = 0;
-  // Returns what becomes readable when progress() may receive; -1: nothing does.
+  // Returns a descriptor that becomes readable when progress() may receive; -1 when there is none.
   virtual int descriptor() const = 0;
   // Says whether progress() has something to send that the wire would not take yet; false once progress() has failed.
   virtual bool send_blocked() const = 0;

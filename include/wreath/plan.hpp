@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::
 
 // One point of a proof. The defaults make tiles small, so that a few elements have several tiles.
 struct VerifyOptions {
-  std::uint64_t count = 0;  // of the vector, or of one block
+  std::uint64_t count = 0;  // elements of the vector, or of one block
   // The sizes of blocks that vary (rows with kVarying), in elements of rank r's block. For all_to_all, [s * ranks + d]
   // is the size of the block from s to d. If this is empty, all blocks have `count` elements.
   std::vector<std::uint64_t> block_counts{};
@@ -29,13 +29,13 @@ struct VerifyOptions {
   std::uint32_t operations = 2;  // back to back on the same buffers
 };
 
-// Proves one point. The proof covers these rules. Every Output element that the collective owes is what it should be: a
-// sum, or the right rank's element. A sum has exactly one contribution per rank, of the right elements. Its order is
-// canonical where the row says so, else one order on all ranks. Buffers that a rank does not have are not touched. Sums
-// in Output are finished and never summed again. Both ends of a message agree on its bytes and form. Nothing undefined
-// is read. No memory is written while an unordered lane, or the reader of a message sent by reference, may use it. No
-// interleaving deadlocks, and no message is left over. Up to 64 ranks the sums are exact. Beyond that they are compared
-// by random weights mod 2^61 - 1. The error Mismatch names rank, lane and step.
+// Proves one point. Every Output element that the collective owes has the right value: a sum, or the right rank's
+// element. A sum has exactly one contribution per rank, of the right elements. Its order is canonical where the row
+// says so, else one order on all ranks. Buffers that a rank does not have are not touched. Sums in Output are finished
+// and never summed again. Both ends of a message agree on its bytes and form. Nothing undefined is read. No memory is
+// written while an unordered lane, or the reader of a message sent by reference, may use it. No interleaving deadlocks,
+// and no message is left over. Up to 64 ranks the sums are exact. Beyond that they are compared by random weights mod
+// 2^61 - 1. The error Mismatch names rank, lane and step.
 Status verify(const Algorithm& algorithm, const Problem& problem, const VerifyOptions& options);
 
 // Proves all points of one problem. Counts are 0, 1, n-1, n, n+1 and 3 tiles + 1 per part. For blocks, they are 0, 1, a
@@ -64,8 +64,8 @@ struct Simulated {
   double time_us = 0;  // until the last rank is over
   // The number of messages on the longest chain of messages that wait for each other.
   int steps = 0;
-  std::uint64_t bytes = 0;     // of the rank that sends most
-  std::uint64_t messages = 0;  // of the rank that sends most messages
+  std::uint64_t bytes = 0;     // bytes of the rank that sends most bytes
+  std::uint64_t messages = 0;  // messages of the rank that sends most messages
 };
 
 // Times one call of the lowered schedule on such a machine, by the same run that verify() makes.

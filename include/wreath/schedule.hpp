@@ -69,7 +69,7 @@ struct Incoming {
 struct Line {
   Word word;
   std::vector<Rank> peers;
-  std::uint16_t from_lane = 0;  // of the sender, for a received message
+  std::uint16_t from_lane = 0;  // lane of the sender, for a received message
   Form form = Form::Data;       // of received messages
   Chunks source{};
   Chunks target{};

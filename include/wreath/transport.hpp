@@ -26,15 +26,16 @@ class Transport {
 
 class OwnSegment;  // src/fifo/segment.hpp
 
-// A transport knows this of its communicator, and no more.
+// A transport knows this about its communicator, and no more.
 struct TransportContext {
   Endpoint self;
   int ranks;
   FifoShape shape;
-  // This rank's memory that peers map; outlives the transport. Null: mapped memory is not available.
+  // Points to this rank's memory that peers map; it outlives the transport. It is null where mapped memory is not
+  // available.
   OwnSegment* segment = nullptr;
   std::string_view faults = {};  // DebugOptions::faults
-  bool single_copy = false;      // ranks may read each other's memory through the kernel
+  bool single_copy = false;      // ranks read each other's memory through the kernel
 };
 
 // Both ends of a link map memory of one process or of one host. With None a wire carries the bytes.
@@ -44,11 +45,12 @@ enum class SharedMemory : std::uint8_t { None, Process, Host };
 struct TransportRow {
   std::string_view name;  // what users call it
   SharedMemory shares;
-  bool needs_stream;  // connect() takes a connected, authenticated stream socket as its offer's last descriptor
+  // connect() takes a connected, authenticated stream socket as its offer's last descriptor.
+  bool needs_stream;
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
   Status (*probe)() = nullptr;  // null: it can be used everywhere
 
-  // Says what this machine lacks of the things that the transport needs.
+  // Says what the transport needs that this machine lacks.
   Status usable() const { return probe == nullptr ? Status() : probe(); }
   bool is_wire() const { return shares == SharedMemory::None; }
   bool links_processes() const { return shares != SharedMemory::Process; }
@@ -61,8 +63,8 @@ const TransportRow* find_transport(std::string_view name) noexcept;
 // Returns the names of the rows that link processes and can be used here.
 std::vector<std::string> transports_between_processes();
 
-// Ranks of several processes read each other's device memory beside a transport that maps the host's. It is allowed
-// and named as if it were a transport.
+// Ranks of several processes read each other's device memory in this way, beside a transport that maps the host's
+// memory. Users allow it, and messages name it, as if it were a transport.
 inline constexpr std::string_view kDeviceReach = "cuda_ipc";
 // Returns the names that CommunicatorOptions::transports may have.
 std::vector<std::string_view> transport_names();
@@ -70,7 +72,7 @@ std::vector<std::string_view> transport_names();
 // Makes a transport around another one, which then serves under the other's name.
 struct DecoratorRow {
   std::string_view name;
-  std::string_view TransportContext::*setting;  // it is used where this is not empty
+  std::string_view TransportContext::*setting;  // used where this is not empty
   Status (*check)(std::string_view setting);    // InvalidArgument names what is wrong
   Result<std::unique_ptr<Transport>> (*make)(std::unique_ptr<Transport> inner, const TransportContext&);
 };

@@ -104,10 +104,10 @@ int wreath_unique_id_create(const char* address, wreath_unique_id* id);
 int wreath_unique_id_format(const wreath_unique_id* id, char* text, size_t size);
 int wreath_unique_id_parse(const char* text, wreath_unique_id* id);
 
-// `options` holds "name=value" texts with a null at the end, or is null. Names: transports (shm,tcp), algorithm,
-// executor, lanes, tile_bytes (64K), reproducible (1, 0), check_wires (1, 0), slot_count, buffer_bytes,
-// single_copy_bytes (a size, or auto), exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms,
-// arrival_ms, stall_ms.
+// `options` holds "name=value" texts with a null at the end, or is null. Names are transports (shm,tcp), algorithm,
+// executor, lanes, tile_bytes (64K), reproducible (1, 0), check_wires (1, 0), slot_count and buffer_bytes. Further
+// names are single_copy_bytes (a size, or auto), exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms,
+// arrival_ms and stall_ms.
 //
 // Makes the rank that a launcher started this process as; without a launcher this process is alone.
 int wreath_communicator_from_environment(const char* const* options, wreath_communicator** communicator);

@@ -1,4 +1,4 @@
-// The operator and collective tables, and what is asked of dtypes.
+// Holds the tables of operators and collectives, and answers questions about dtypes.
 #include "wreath/types.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr std::array kOps{OpRow{ReduceOp::Sum, "sum"}, OpRow{ReduceOp::Prod, "pr
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
-  // Is empty where there is no such form.
+  // The name is empty where there is no such form.
   std::string_view varying_name;
   bool reduces;
   bool has_root;

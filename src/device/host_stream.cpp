@@ -159,7 +159,7 @@ void HostStream::work() {
     // Objects that the work holds may learn from their end that the work was skipped.
     item.work = nullptr;
     lock.lock();
-    // The failure is stored before listeners are told. From here on the stream refuses new kernels.
+    // The failure is stored before listeners hear of it. From here on the stream refuses new kernels.
     if (!done && !failure_) failure_ = done.error();
     if (!done) {
       lock.unlock();

@@ -41,7 +41,7 @@ struct MemoryExport {
   Fd descriptor;
   std::array<std::byte, 64> handle = {};  // meaningless with a descriptor
   std::size_t bytes = 0;                  // of the whole allocation
-  std::size_t offset = 0;                 // of the exported address in it
+  std::size_t offset = 0;                 // offset of the exported address in it
 };
 
 // A part of a device's memory as a network adapter registers it: [offset, offset + bytes) of a dma-buf.

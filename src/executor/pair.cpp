@@ -1,4 +1,4 @@
-// Publishing and taking single messages.
+// Publishes and takes single messages.
 #include "src/executor/pair.hpp"
 
 #include <cstring>
@@ -9,7 +9,8 @@
 namespace wreath {
 namespace {
 
-// Where the data of a message is that does not lie in its header; null: not where it can be taken from.
+// Returns the data of a message whose data is not in its header; null where it cannot be taken from this process's
+// memory.
 const std::byte* find_data(RecvFifo& fifo, const SlotHeader& slot, std::size_t bytes) {
   if (load_relaxed(slot.flags) != 0) return nullptr;
   const Located located = locate_in_region(fifo, load_relaxed(slot.region), load_relaxed(slot.offset), bytes);
@@ -41,7 +42,7 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
   publish(fifo);
 }
 
-// Each field of the header is read once: its sender may change it meanwhile.
+// Reads each field of the header once, because its sender may change it meanwhile.
 Advance take_message(const IncomingMessage& message, const CopyKernels& copies) {
   RecvFifo& fifo = *message.fifo;
   const SlotHeader* slot = peek(fifo);

@@ -1,4 +1,4 @@
-// One small message out and one in, as plain code over their FIFOs.
+// Sends one small message and takes one, as plain code over their FIFOs.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 namespace wreath {
 
 struct OutgoingMessage {
-  SendFifo* fifo = nullptr;  // of a peer that maps this rank's memory, with staging; null: there is none
+  // The FIFO of a peer that maps this rank's memory, with staging. It is null where there is no message.
+  SendFifo* fifo = nullptr;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;  // 1 to the FIFO's slot_bytes
   std::uint32_t signature = 0;
@@ -26,11 +27,13 @@ struct IncomingMessage {
   std::uint16_t epoch = 0;
 };
 
-// Publishes the message, a tiny one in its header. Requires has_credit(). What a lane of one send step does.
+// Publishes the message; a tiny one goes into its header. Requires has_credit(). It does the same as a lane of one send
+// step.
 void publish_message(const OutgoingMessage& message, const CopyKernels& copies);
 
-// Done: it was there, and is taken. Blocked: not there yet, or not to be taken so: its header, its place or the way to
-// it is another than expected, which the lane of a receive step finds and names. Nothing is changed then.
+// Takes the message and returns Done. Returns Blocked, and changes nothing, where the message is not there yet or
+// cannot be taken in this way. In the second case its header, its place or the way to it is not the expected one. The
+// lane of a receive step finds and names the difference.
 Advance take_message(const IncomingMessage& message, const CopyKernels& copies);
 
 }  // namespace wreath

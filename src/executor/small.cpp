@@ -1,4 +1,4 @@
-// The two small-message protocols, and what each collective makes of them.
+// Implements the two small-message protocols, and says which messages each collective has.
 #include "src/executor/small.hpp"
 
 #include <algorithm>
@@ -17,22 +17,24 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kLineData = 56;
 constexpr std::uint32_t kLineBuffers = 32;
 constexpr std::uint32_t kBlockBuffers = 32;
-constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
+constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data, 56 bytes a line
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
 constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;
-constexpr std::uint32_t kTellEvery = 8;  // calls: what this rank is past, and what others are
-constexpr std::size_t kPastOffset =
-    kBlocksOffset + kBlockBuffers * kBlockBytes;  // a flag of the last call this rank is past
+// After so many calls a rank says which call it is past, and looks how far others are.
+constexpr std::uint32_t kTellEvery = 8;
+// This place has the flag of the last call that this rank is past.
+constexpr std::size_t kPastOffset = kBlocksOffset + kBlockBuffers * kBlockBytes;
 static_assert(kPastOffset + kLine <= kSmallAreaBytes);
 
-// Who speaks: all ranks to all, the root to all others, or all others to the root.
+// Says who sends: all ranks to all, the root to all others, or all others to the root.
 enum class Direction : std::uint8_t { All, FromRoot, ToRoot };
 
 struct Pattern {
   Direction direction;
-  bool combines;        // a result is the sum (...) of all messages
-  bool block_for_each;  // a message holds a block for each rank, which takes its own
-  bool block_of_each;   // a result holds a block of each rank
+  bool combines;  // a result is the sum (...) of all messages
+  // A message holds one block for each rank, which takes its own block.
+  bool block_for_each;
+  bool block_of_each;  // a result holds a block of each rank
 };
 
 const Pattern& pattern_of(Collective collective) {
@@ -56,7 +58,7 @@ const Pattern& pattern_of(Collective collective) {
 std::size_t line_offset(std::uint32_t number) { return number % kLineBuffers * kLineBufferBytes; }
 std::size_t block_offset(std::uint32_t number) { return kBlocksOffset + number % kBlockBuffers * kBlockBytes; }
 
-// Never 0: a zeroed area holds no message.
+// Returns a flag that is never 0, because a zeroed area holds no message.
 std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
   return (std::uint64_t{signature == 0 ? 1U : signature} << 32) | sequence;
 }
@@ -67,7 +69,7 @@ void store_flag(std::byte* place, std::uint64_t flag) { store_release(*reinterpr
 
 std::uint32_t number_in(std::uint64_t flag) { return static_cast<std::uint32_t>(flag); }
 
-// Advanced: the message is there.
+// Returns Advanced where the message is there, and Failed where the message of another call is there.
 Advance look(const std::byte* place, std::uint64_t expected) {
   const std::uint64_t flag = load_flag(place);
   if (flag == expected) return Advance::Advanced;
@@ -75,7 +77,7 @@ Advance look(const std::byte* place, std::uint64_t expected) {
   return other_call ? Advance::Failed : Advance::Blocked;
 }
 
-// Most lines are whole: a copy of a known size.
+// Copies a line. Most lines are whole, so that the compiler knows the size of the copy.
 void copy_line(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (bytes == kLineData) {
     std::memcpy(target, source, kLineData);
@@ -84,7 +86,7 @@ void copy_line(std::byte* target, const std::byte* source, std::size_t bytes) {
   }
 }
 
-// How many calls `other` lies before `number`; none if it is ahead. Both wrap.
+// Returns how many calls `other` lies before `number`; 0 if it is ahead. Both wrap.
 std::uint32_t behind(std::uint32_t number, std::uint32_t other) {
   return static_cast<std::int32_t>(number - other) > 0 ? number - other : 0;
 }
@@ -138,8 +140,9 @@ void SmallExchange::start(const SmallCall& call) {
   if (!published_ && find_free_buffer() == Advance::Advanced) publish();
 }
 
-// Advanced: every rank is past the call that used this one's buffers. Blocked: peer_ is the one furthest behind.
-// Failed: peer_ has come this far by other calls. A rank that hears nobody looks now and then for this alone.
+// Returns Advanced where every rank is past the call that used this call's buffer. Returns Blocked otherwise; peer_ is
+// the rank that is furthest behind. Returns Failed where rank peer_ has come this far by other calls. A rank that reads
+// no messages looks now and then, only to find such a rank.
 Advance SmallExchange::find_free_buffer() {
   if (behind(number_, all_past_) <= buffers() && behind(number_, looked_past_) < kTellEvery) return Advance::Advanced;
   std::uint32_t furthest = 0;
@@ -156,14 +159,15 @@ Advance SmallExchange::find_free_buffer() {
     peer_ = peer;
   }
   looked_past_ = number_;
-  if (furthest < behind(number_, all_past_))
-    all_past_ = number_ - furthest;  // their flags may be older than what it heard
+  // The peers' flags may be older than the knowledge that this rank has from messages.
+  if (furthest < behind(number_, all_past_)) all_past_ = number_ - furthest;
   if (behind(number_, all_past_) > buffers() + (planted_fault(4) ? 1U : 0U)) return Advance::Blocked;
   peer_ = part_.first_source;
   return Advance::Advanced;
 }
 
-// Whether who is past this call came there by other ones. No: it has not said so far, or is ahead.
+// Returns whether the rank with the flag `past` came there by other calls. Returns false where that rank has not said
+// yet how far it is, or is ahead.
 bool SmallExchange::differs(std::uint64_t past) const {
   const std::uint32_t number = number_in(past);
   if (past == 0 || number_ - number >= signatures_.size()) return false;
@@ -217,20 +221,22 @@ Advance SmallExchange::run() {
   return Advance::Done;
 }
 
-// Others may wait for a buffer that this rank is past, and it for them: who waits has told all but its last few calls,
-// so that the rank that is furthest behind always finds a free buffer.
+// Says how far this rank is before it waits. Others may wait for a buffer that this rank is past, while this rank waits
+// for them. A rank that waits has announced all but its last few calls. So the rank that is furthest behind always
+// finds a free buffer.
 Advance SmallExchange::blocked() {
   if (behind(number_, heard_past_) > kTellEvery) tell_past(number_ - 1);
   return Advance::Blocked;
 }
 
-// A root that was here first may be calls ahead: its next line is on the way while the program makes its next call.
+// Prefetches the root's next line. A root that was here first may be calls ahead: its next line then comes while the
+// program makes its next call.
 void SmallExchange::fetch_next() const {
   __builtin_prefetch(areas_[static_cast<std::size_t>(part_.first_source)] +
                      (lines() ? line_offset(number_ + 1) : block_offset(number_ + 1)));
 }
 
-// One line that holds all is combined where it lies.
+// Takes a peer's lines. A message that is one line is combined in place.
 Advance SmallExchange::take_lines(int peer) {
   const std::size_t begin = own_offset();
   const std::size_t end = begin + call_.bytes;
@@ -263,7 +269,7 @@ Advance SmallExchange::take_block(int peer) {
 }
 
 void SmallExchange::finish() {
-  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset();  // null where it has no bytes
+  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset();  // null without bytes
   if (combines_ && part_.has_result) {
     sources_[static_cast<std::size_t>(rank_)] = own;
     call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(),
@@ -271,7 +277,8 @@ void SmallExchange::finish() {
   } else if (part_.has_result && call_.bytes > 0 && place_of(rank_) != own) {
     copy_kernels().plain(place_of(rank_), own, call_.bytes);
   }
-  // Where all heard all, all are past the calls before this one and know it of this rank.
+  // Where all ranks read all messages, all ranks are past the calls before this one. All ranks know this of this rank,
+  // too.
   if (pattern_of(call_.collective).direction == Direction::All) {
     all_past_ = heard_past_ = looked_past_ = number_ - 1;
   } else if (behind(number_, heard_past_) >= kTellEvery) {

@@ -1,6 +1,6 @@
-// The FIFO protocol: the only code that touches sequences and `consumed` counters. Executors (host
-// and CUDA) and pumps call it. Templates over the FIFO type, so that the model test runs this very
-// code on recorded memory.
+// This is the FIFO protocol, and the only code that touches sequences and `consumed` counters. Executors (host and
+// CUDA) and pumps call it. The functions are templates over the FIFO type, so that the model test runs this very code
+// on recorded memory.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,26 @@
 
 namespace wreath {
 
-// The data of a message that lie in this process.
+// Returns the data of a message that lies in this process.
 inline const std::byte* address_of(const SlotHeader& slot) {
   return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
 }
 
 // ---- the producing end ----
 
-// Whether the consumer's counter says that slots are free, which are then known to be: a look, for who knows of none.
+// Looks at the consumer's counter and stores the count of free slots in fifo.credits. Returns whether there is a free
+// slot. A caller that has no credits calls it. It is a look: acquire_looks() comes before the first write to a slot.
 template <typename Send>
 WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo) {
   const auto free = static_cast<std::uint32_t>(fifo.slot_count - (fifo.next - look(fifo.consumed->value)));
-  fifo.credits = free <= fifo.slot_count ? free : 0;  // more cannot be: a consumer that says so is not believed
+  // There cannot be more free slots than slots. A consumer that says so is not believed.
+  fifo.credits = free <= fifo.slot_count ? free : 0;
   if (planted_fault(5)) ++fifo.credits;
   return fifo.credits > 0;
 }
 
-// Whether the next message has a free slot. Looks at the consumer's counter only when all that were known to be free
-// are used.
+// Returns whether the next message has a free slot. Looks at the consumer's counter only when the known free slots are
+// used up.
 template <typename Send>
 WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
   if (fifo.credits > 0) return true;
@@ -38,21 +40,23 @@ WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
   return true;
 }
 
-// Whether the consumer is done with every published message. A look: what it read may be written after acquire_looks().
+// Returns whether the consumer is done with every published message. It is a look: memory that the consumer read may be
+// written after acquire_looks().
 template <typename Send>
 WREATH_HOST_DEVICE inline bool drained(const Send& fifo) {
   return fifo.next == look(fifo.consumed->value);
 }
 
-// The header of the next message, to be filled (all but sequence and lane) before publish().
-// Requires has_credit().
+// Returns the header of the next message. The caller fills all of it but sequence and lane before publish(). Requires
+// has_credit().
 template <typename Send>
 WREATH_HOST_DEVICE inline auto& next_slot(Send& fifo) {
   return fifo.slots[fifo.next & (fifo.slot_count - 1)];
 }
 
-// Where in its staging a message of `bytes` bytes is put: in its slot, of which small messages use one part after the
-// other, until kSpreadBytes of all slots were used. Lines that the consumer read lately are dear to fill again.
+// Returns the offset in the staging memory at which a message of `bytes` bytes is put, inside the message's slot. Small
+// messages use one part of a slot after the other, until kSpreadBytes of all slots are in use. Cache lines that the
+// consumer has just read are expensive to fill again.
 inline constexpr std::size_t kSpreadBytes = 256 * 1024;
 WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::size_t bytes) {
   const std::size_t slot = fifo.next & (fifo.slot_count - 1);
@@ -64,8 +68,8 @@ WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::s
   return slot * fifo.slot_bytes + (fifo.next / fifo.slot_count & (parts - 1)) * part;
 }
 
-// Points the next header at its own staging slot and returns that memory (slot_bytes). Requires
-// has_credit() and prepared staging.
+// Points the next header at its own staging slot and returns that memory (slot_bytes). Requires has_credit() and
+// prepared staging.
 WREATH_HOST_DEVICE inline std::byte* stage(SendFifo& fifo) {
   const std::size_t offset = std::size_t{fifo.next & (fifo.slot_count - 1)} * fifo.slot_bytes;
   SlotHeader& slot = next_slot(fifo);
@@ -75,15 +79,15 @@ WREATH_HOST_DEVICE inline std::byte* stage(SendFifo& fifo) {
   return fifo.staging + offset;
 }
 
-// Hands the next message to the consumer: everything written before finish_writes() is seen by who sees it. Requires
-// that, after its header was filled, lane and all.
+// Publishes the next message. A consumer that sees its sequence sees everything that was written before
+// finish_writes(). The caller first fills the header, lane included, and then calls finish_writes().
 template <typename Send>
 WREATH_HOST_DEVICE inline void hand_over(Send& fifo) {
   tell(next_slot(fifo).sequence, fifo.next);
   ++fifo.next;
   if (fifo.credits > 0) --fifo.credits;
 }
-// The same for one message.
+// Publishes one message: sets its lane, calls finish_writes() and hands it over.
 template <typename Send>
 WREATH_HOST_DEVICE inline void publish(Send& fifo) {
   if (planted_fault(7)) tell(next_slot(fifo).sequence, fifo.next);
@@ -94,20 +98,20 @@ WREATH_HOST_DEVICE inline void publish(Send& fifo) {
 
 // ---- the consuming end ----
 
-// Where the header of the next message is once it is published.
+// Returns the place where the header of the next message appears.
 template <typename Recv>
 WREATH_HOST_DEVICE inline auto& awaited_slot(const Recv& fifo) {
   return fifo.slots[fifo.next & (fifo.slot_count - 1)];
 }
 
-// Whether the next message was published. A look: its header may be read after acquire_looks().
+// Returns whether the next message was published. It is a look: the header may be read after acquire_looks().
 template <typename Recv>
 WREATH_HOST_DEVICE inline bool is_here(const Recv& fifo) {
   const std::uint32_t sequence = look(awaited_slot(fifo).sequence);
   return planted_fault(6) ? sequence >= fifo.next : sequence == fifo.next;
 }
 
-// The header of the next message, or null while it has not been published.
+// Returns the header of the next message; null while it has not been published.
 template <typename Recv>
 WREATH_HOST_DEVICE inline auto peek(const Recv& fifo) -> decltype(&fifo.slots[0]) {
   if (!is_here(fifo)) return nullptr;
@@ -115,39 +119,41 @@ WREATH_HOST_DEVICE inline auto peek(const Recv& fifo) -> decltype(&fifo.slots[0]
   return &awaited_slot(fifo);
 }
 
-// Gives the slot back. Requires finish_reads() after the last read of its data and header.
+// Gives the slot back to the producer. Requires finish_reads() after the last read of its data and header.
 template <typename Recv>
 WREATH_HOST_DEVICE inline void give_back(Recv& fifo) {
   ++fifo.next;
   tell(fifo.consumed->value, fifo.next);
 }
-// The same for one message.
+// Gives one slot back: calls finish_reads() first.
 template <typename Recv>
 WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
   finish_reads();
   give_back(fifo);
 }
 
-// Whether the producer has given up: what its kSlotReference slots name may be something else by now. Of data that was
-// read: a look after finish_reads().
+// Returns whether the producer has given up. The memory that its kSlotReference slots name may then hold other data. It
+// is a look: for data that was read it comes after finish_reads().
 WREATH_HOST_DEVICE inline bool gave_up(const RecvFifo& fifo) {
   return fifo.owner_aborted != nullptr && load_relaxed(fifo.owner_aborted->value) != 0;
 }
 
-// After the data of a kSlotReference slot was read: whether it was the sender's data, not what the sender
-// put there after an abort.
+// Returns whether the data that was just read from a kSlotReference slot is valid. It is not valid if the sender has
+// aborted, because the sender may write there after an abort.
 WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
   finish_reads();
   return load_relaxed(senders_aborted.value) == 0;
 }
 
-// A value of SlotHeader::region beside those of fifo.hpp, between ranks of one process. The data is in memory of a
-// device, at the address by which that device's kernels reach it. SlotHeader::data has the DeviceAllocation.
+// This is a value of SlotHeader::region beside those of fifo.hpp, used between ranks of one process. The data is in
+// memory of a device, at the address that the device's kernels use. SlotHeader::data holds the DeviceAllocation.
 inline constexpr std::uint32_t kDeviceAddress = 0xFFFFFFFE;
 
 struct DeviceAllocation {
-  std::uint64_t device = 0;      // as this process names it; 0: none, the memory is the host's
-  std::uint64_t allocation = 0;  // of the process: a number that no other one of the device has or will have; 0: untold
+  // The device's number in this process; 0 for memory of the host.
+  std::uint64_t device = 0;
+  // The process's number of the allocation, which no other allocation of the device ever has; 0 when it is not given.
+  std::uint64_t allocation = 0;
 };
 WREATH_HOST_DEVICE inline const DeviceAllocation& allocation_of(const SlotHeader& slot) {
   return *reinterpret_cast<const DeviceAllocation*>(slot.data);
@@ -158,17 +164,21 @@ WREATH_HOST_DEVICE inline void set_allocation(SlotHeader& slot, const DeviceAllo
 
 enum class Locating : std::uint8_t {
   Found,
-  Fetched,   // who asks does not reach `data`: it is read through fifo.process, or by `device`
-  Unmapped,  // its region was not announced yet: stay blocked
-  Invalid,   // the header names memory outside its region, or no region at all: fail the communicator
+  // The caller cannot load from `data`: it is read through fifo.process, or by `device`.
+  Fetched,
+  // The producer has not announced the region yet: the caller stays blocked.
+  Unmapped,
+  // The header names memory outside its region, or no region at all: the caller fails the communicator.
+  Invalid,
 };
 struct Located {
   Locating state;
-  const std::byte* data;     // null unless Found or Fetched
-  std::uint64_t device = 0;  // in whose memory its sender has it, as this process names it; 0: the host's
+  const std::byte* data;  // null unless Found or Fetched
+  // The number in this process of the device that holds the sender's memory; 0 for the host.
+  std::uint64_t device = 0;
 };
 
-// A message that was located is read in this way.
+// Says how a located message is read.
 struct Origin {
   bool fetched;
   std::uint64_t device;  // as in Located
@@ -190,9 +200,9 @@ WREATH_HOST_DEVICE inline Located locate_in_region(const RecvFifo& fifo, std::ui
   return {view.device != 0 ? Locating::Fetched : Locating::Found, base + offset, view.device};
 }
 
-// Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), which another
-// process may change while it is looked at. `own` is what lies in the header itself. Nothing but same_process makes an
-// address of a header one of this process.
+// Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), because
+// another process may change the header meanwhile. `own` is the data in the header itself. An address in a header is
+// taken for one of this process only under same_process.
 WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot, const std::byte* own) {
   if ((slot.flags & kSlotInline) != 0) {
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};

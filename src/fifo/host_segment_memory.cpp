@@ -1,4 +1,4 @@
-// Memory of the host for segments: memfds that other processes map, or memory of this process alone.
+// Makes memory of the host for segments: memfds that other processes map, or memory of this process alone.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kRegionMagic = 0x5752454154483153;  // "WREATH1S"
 
-// What Offer::bytes hold.
+// Offer::bytes holds this for memory of the host.
 struct RegionOffer {
   std::uint64_t magic;
   std::uint64_t id;

@@ -1,4 +1,4 @@
-// Initial states: everything was read one round ago.
+// Sets up FIFOs in memory of this process, as if every slot had been read one round ago.
 #include "src/fifo/local_fifo.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ LocalFifos::LocalFifos(const FifoShape& send, const FifoShape& recv)
 }
 
 LocalFifos::Lane LocalFifos::lane(std::uint16_t number) const {
-  static_assert(sizeof(SlotHeader) == sizeof(Counter));  // lines
+  static_assert(sizeof(SlotHeader) == sizeof(Counter));  // both are one cache line
   const std::size_t each = send_slots_ + recv_slots_ + 2;
   std::byte* const first = memory_.data() + number * each * sizeof(Counter);
   const auto slots = [&](std::size_t line) { return reinterpret_cast<SlotHeader*>(first) + line; };

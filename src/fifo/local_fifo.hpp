@@ -1,4 +1,4 @@
-// FIFOs in memory of this process, for links whose messages a pump carries: their slots and staging.
+// FIFOs in memory of this process serve links whose messages a pump carries: these are their slots and staging.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,12 @@
 
 namespace wreath {
 
-// Whole pages of this process, absent until allocated; those that are not used cost nothing. Region::find_at finds
-// them, so that devices can be let in.
+// Holds whole pages of this process, which are absent until allocated. Pages that nobody touches cost nothing.
+// Region::find_at finds them, so that devices can register them.
 class LocalMemory {
  public:
-  // Zero-filled. Does nothing when it is there. System when memory is refused; `what` is for the message.
+  // Allocates zero-filled memory; does nothing when it is there already. Fails with System when memory is refused.
+  // `what` names the memory in the message.
   Status allocate(std::size_t bytes, std::string_view what = "staging");
   std::byte* data() const { return region_ == nullptr ? nullptr : region_->data(); }
 
@@ -25,10 +26,11 @@ class LocalMemory {
   std::shared_ptr<Region> region_;
 };
 
-// Of a FIFO whose every slot may hold a message of any size.
+// Returns the staging size of a FIFO in which every slot may hold a message of any size.
 constexpr std::size_t staging_bytes(const FifoShape& shape) { return std::size_t{shape.slot_count} * shape.slot_bytes; }
 
-// What the executor and the pump share of a link's lanes: slots, none of which looks published, and counters.
+// Holds the slots and counters that the executor and the pump share for a link's lanes. No slot looks published at
+// first.
 class LocalFifos {
  public:
   struct Lane {
@@ -37,7 +39,7 @@ class LocalFifos {
     SlotHeader* recv_slots = nullptr;
     Counter* recv_consumed = nullptr;
   };
-  // Of FIFOs in both directions, as many lanes of each. Throws std::bad_alloc.
+  // Makes FIFOs in both directions, with equally many lanes in each. Throws std::bad_alloc.
   LocalFifos(const FifoShape& send, const FifoShape& recv);
   Lane lane(std::uint16_t number) const;
 
@@ -47,11 +49,11 @@ class LocalFifos {
   LocalMemory memory_;
 };
 
-// The executor's end of an outgoing FIFO over `slots`; the pump counts in `consumed`.
+// Returns the executor's end of an outgoing FIFO over `slots`; the pump counts in `consumed`.
 SendFifo local_send_fifo(const FifoShape& shape, std::uint16_t lane, SlotHeader* slots, Counter& consumed);
-// Names `staging` in it, once allocated.
+// Makes the FIFO use `staging`, which must be allocated.
 void set_staging(SendFifo& fifo, const LocalMemory& staging);
-// The executor's end of an incoming FIFO over `slots`, which counts in `consumed`.
+// Returns the executor's end of an incoming FIFO over `slots`, which counts in `consumed`.
 RecvFifo local_recv_fifo(const FifoShape& shape, std::uint16_t lane, const SlotHeader* slots, Counter& consumed);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Wires FIFOs into two segments, and learns of the peer's further regions.
+// Connects FIFOs over two segments, and opens further regions of the peer.
 #include "src/fifo/mapped_link.hpp"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   return recv;
 }
 
-// Mismatch for an index that no peer may announce, or that is `known`.
+// Returns Mismatch for an index that no peer may announce, or that is `known`.
 Status check_announced(Rank peer, std::uint32_t index, bool known) {
   const bool in_range = index > 0 && index < kMaximumRegions;
   if (in_range && !known) return {};
@@ -81,7 +81,7 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
   }
 }
 
-// Only trying it tells whether this process may read the peer's memory.
+// Reads the peer's token once, because only a try shows whether this process may read the peer's memory.
 void MappedLink::try_to_read() {
   std::uint64_t seen = 0;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -1,4 +1,4 @@
-// A link between two ranks that map each other's segments. It has no pump: the FIFOs are the whole of it.
+// A link between two ranks that map each other's segments has no pump: it is made of FIFOs only.
 #pragma once
 
 #include <array>
@@ -15,18 +15,22 @@ namespace wreath {
 
 // A peer's memory as this rank sees it, read only. The small-message protocols and the driver use it.
 struct MappedPeer {
-  const std::byte* small_area = nullptr;   // kSmallAreaBytes
-  const Counter* sleeping = nullptr;       // non-zero: the peer's driver sleeps and wants MappedLink::wake()
-  const Counter* aborted = nullptr;        // non-zero: data of the peer's slots may have been changed
-  const std::uint64_t* regions = nullptr;  // bit i: the peer has mapped region i of this rank's device
-  bool same_process = false;               // the peer's process is this one
-  const Counter* core = nullptr;           // 1 + the core that the peer's driver waits on; 0: none was told
+  const std::byte* small_area = nullptr;  // kSmallAreaBytes
+  // It is not 0 while threads of the peer sleep and want MappedLink::wake().
+  const Counter* sleeping = nullptr;
+  const Counter* aborted = nullptr;  // not 0: the peer's data may have changed
+  // Bit i says that the peer has mapped region i of this rank's device.
+  const std::uint64_t* regions = nullptr;
+  bool same_process = false;
+  // It is 1 + the core that the peer's driver waits on; 0 when the peer named none.
+  const Counter* core = nullptr;
 };
 
-// The peer's memory may be reached in other ways, too.
+// Says in which other ways the peer's memory may be reached.
 struct PeerReach {
-  bool single_copy = false;   // try whether this process reads the peer's memory, and tell the peer
-  bool same_process = false;  // the peer's is this one
+  // The link tries whether this process can read the peer's memory, and writes the answer for the peer.
+  bool single_copy = false;
+  bool same_process = false;
 };
 
 class MappedLink final : public Link {
@@ -41,14 +45,15 @@ class MappedLink final : public Link {
   bool closing_loses_data() const override;
   MappedLink* mapped() override { return this; }
 
-  // Returns what the two ends share beside FIFOs.
+  // Returns the memory that the two ends share beside FIFOs.
   const MappedPeer& peer() const { return mapped_; }
   // Wakes the peer's driver if it sleeps, after messages were published or consumed.
   void wake() { theirs_.wake(); }
-  // Learns of memory that the peer's slots will name as region `index` (see Region announcements in
+  // Opens memory that the peer's slots will name as region `index` (see Region announcements in
   // docs/adding-a-transport.md). The progress thread calls it while the driver runs.
   Status accept_region(std::uint32_t index, Offer offer);
-  // Says why the peer does not read this process's memory through the kernel (kPeerAddress); nullopt: nobody tried.
+  // Says why the peer does not read this process's memory through the kernel; nullopt when the peer has not tried. Such
+  // data is at a kPeerAddress.
   std::optional<Status> single_copy() const;
 
  private:
@@ -62,8 +67,8 @@ class MappedLink final : public Link {
   ProcessMemory process_;
   std::vector<SendFifo> send_;
   std::vector<RecvFifo> recv_;
-  std::array<RegionView, kMaximumRegions> regions_;                    // read by the driver
-  std::array<std::shared_ptr<Region>, kMaximumRegions> held_regions_;  // the progress thread's
+  std::array<RegionView, kMaximumRegions> regions_;                    // the driver reads it
+  std::array<std::shared_ptr<Region>, kMaximumRegions> held_regions_;  // for the progress thread
   bool told_staged_ = false;
 };
 

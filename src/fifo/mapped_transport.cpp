@@ -1,4 +1,4 @@
-// The transport offers the own segment and maps the peer's.
+// The mapped transport offers this rank's own segment and maps the peer's.
 #include "src/fifo/mapped_transport.hpp"
 
 #include <fmt/format.h>

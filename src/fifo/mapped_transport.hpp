@@ -1,4 +1,4 @@
-// Transports over mapped memory have all in common but how far that memory reaches.
+// The transports over mapped memory share this code; they differ only in how far the memory reaches.
 #pragma once
 
 #include <memory>

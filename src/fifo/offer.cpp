@@ -1,4 +1,4 @@
-// Offers own their descriptors.
+// An offer owns its descriptors and closes them.
 #include <unistd.h>
 
 #include <utility>

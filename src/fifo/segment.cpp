@@ -1,4 +1,5 @@
-// Control segments: layout, the own side with its staging and announcements, the mapped peer.
+// Implements control segments: their layout, this rank's own side with its staging and announcements, and a peer's
+// mapped side.
 #include "src/fifo/segment.hpp"
 
 #include <fcntl.h>
@@ -45,7 +46,7 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   return {};
 }
 
-// What a segment holds before anybody uses it: the prologue, headers and counters.
+// Writes the contents of a segment that nobody has used yet: the prologue, headers and counters.
 void write_start(std::byte* base, const SegmentPrologue& start, const SegmentLayout& layout) {
   std::memcpy(base, &start, sizeof start);
   for (Rank peer = 0; peer < start.ranks; ++peer) {
@@ -142,7 +143,8 @@ Reading* OwnSegment::reads(Rank peer) const {
 
 void OwnSegment::set_aborted() {
   store_release(prologue().aborted.value, 1U);
-  full_fence();  // what the caller does to its buffers from now on comes after
+  // Later changes of the caller's buffers come after the store.
+  full_fence();
 }
 
 void OwnSegment::begin_sleep() {
@@ -244,7 +246,7 @@ Result<std::vector<Announcement>> OwnSegment::take_announcements(Rank peer) {
   return announcements;
 }
 
-// nullopt: the peer needs not know, or cannot.
+// Returns nullopt where the peer need not, or cannot, open the region.
 Result<std::optional<Offer>> OwnSegment::describe(const Entry& entry, const Peer& peer) {
   const std::shared_ptr<Region> region = entry.region.lock();
   if (region == nullptr) return std::optional<Offer>();  // freed: no slot names it

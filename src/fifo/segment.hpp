@@ -1,5 +1,5 @@
-// A rank's control segment: what it tells its peers, in memory that only it writes. Peers map it
-// read only. One per communicator and rank, used by every transport that maps memory.
+// A control segment holds all that a rank shows its peers, in memory that only this rank writes. Peers map it read
+// only. There is one for each communicator and rank, and every transport that maps memory uses it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace wreath {
 
-// The first bytes of a segment. Written before the segment is offered to anyone; the counters change.
+// These are the first bytes of a segment. They are written before any peer is offered the segment; afterwards only the
+// counters change.
 struct SegmentPrologue {
   std::uint64_t magic;
   std::uint32_t version;
@@ -31,26 +32,31 @@ struct SegmentPrologue {
   std::uint16_t lanes;
   std::uint16_t epoch;
   ProcessMemory process;  // the owner's
-  Counter sleeping;       // threads of the owner that wait for its doorbell; with kSleepersFence or without
-  Counter aborted;        // non-zero: what the owner's slots name may have been changed
-  Counter core;           // 1 + the core that the owner's driver waits on; 0: none was told
+  // Counts the owner's threads that wait for its doorbell; may also hold kSleepersFence.
+  Counter sleeping;
+  // A value that is not 0 says that memory that the owner's slots name may have changed.
+  Counter aborted;
+  // It is 1 + the core that the owner's driver waits on; 0 when the driver named none.
+  Counter core;
 };
 
-// In SegmentPrologue::sleeping: the owner's sleepers fence other processes (base/remote_fence.hpp) before their last
-// look, so that who publishes need not. Set once, for good.
+// This bit of SegmentPrologue::sleeping says that the owner's sleepers fence other processes (base/remote_fence.hpp).
+// They do so before their last look, so that a publishing peer need not. The bit is set once and stays.
 inline constexpr std::uint32_t kSleepersFence = 0x8000'0000U;
-// After stores that threads of the owner of `sleeping` may wait for: whether one sleeps. Passes a fence where that is
-// this side's part, and none where `fenced` says that one was passed since the stores.
+// Returns whether a thread of the owner of `sleeping` sleeps; the caller asks after stores that such a thread may wait
+// for. Makes a fence where this side must make one, unless `fenced` says that one was made since the stores.
 bool is_asleep(const Counter& sleeping, bool& fenced) noexcept;
 
-// What a rank reads of a peer's memory: written by the reader.
+// Says what a rank can read of a peer's memory. The reader writes it.
 struct alignas(64) Reading {
-  std::uint32_t process = 0;  // through the kernel: 0 nobody tried, 1 it does, else 1 + errno
-  std::uint64_t regions = 0;  // of a device: bit i says that region i is mapped. No bit is taken back.
+  // Reads through the kernel: 0 where no read was tried, 1 where reads work, else 1 + errno.
+  std::uint32_t process = 0;
+  // Bit i says that region i of the peer's device is mapped. No bit is ever cleared.
+  std::uint64_t regions = 0;
 };
 static_assert(kMaximumRegions <= 64);
 
-// Where things are in a segment: a function of values that all ranks agree on.
+// Says where things are in a segment. It depends only on values that all ranks agree on.
 struct SegmentLayout {
   SegmentLayout(int ranks, const FifoShape& shape);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
@@ -66,30 +72,31 @@ struct SegmentLayout {
   std::size_t reads_;
 };
 
-// How a slot names memory: {SlotHeader::region, SlotHeader::offset}.
+// Names memory in a slot: {SlotHeader::region, SlotHeader::offset}.
 struct RegionName {
   std::uint32_t index;
   std::uint64_t offset;
 };
 
-// A region that a peer must learn of: sent over the control connection, given to MappedLink::accept_region.
+// A region that a peer must open. The control connection carries it to MappedLink::accept_region.
 struct Announcement {
   std::uint32_t index;
   Offer offer;
 };
 
-// Staging memory of one peer and lane: slot_count x slot_bytes.
+// The staging memory of one peer and lane has slot_count x slot_bytes bytes.
 struct Staging {
   std::byte* data;
   RegionName name;
 };
 
-// The own side. Counters and areas are for the driver; staging, name_memory and announcements may be
-// used by several threads at once. Outlives the links made over it.
+// A rank's own side of a control segment. Only the driver uses counters and areas. Several threads may use staging,
+// name_memory and announcements at once. The segment outlives the links made over it.
 class OwnSegment {
  public:
-  // Shareable: other processes can map it (memfd); else only this one. All pages are present
-  // afterwards. InvalidArgument for a shape or rank out of range, System when memory is refused.
+  // Makes a segment whose pages are all present. A shareable one can be mapped by other processes (memfd); any other
+  // serves only this process. Fails with InvalidArgument for a shape or rank out of range, and with System when memory
+  // is refused.
   static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
 
   Rank rank() const { return rank_; }
@@ -102,56 +109,60 @@ class OwnSegment {
   Reading* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
 
-  // Peers that read by reference look at it after each read. Set for good by set_aborted().
+  // Returns the flag that peers look at after each read by reference. set_aborted() sets it for good.
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
-  // Where the driver tells its core: see SegmentPrologue::core.
+  // Returns the counter in which the driver names its core: see SegmentPrologue::core.
   Counter& core() const { return prologue().core; }
 
-  // The sleeper's half of MappedLink::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell() for
-  // input, end_sleep(). A message published after that look writes the doorbell. Calls may overlap: what
-  // begin_sleep() takes from the doorbell was rung for messages that its caller's look will see.
+  // Begins a sleep, the counterpart of MappedLink::wake(). The caller then looks at all FIFOs once more, polls
+  // doorbell() for input and calls end_sleep(). A peer that publishes a message after that look rings the doorbell.
+  // Calls may overlap: rings that begin_sleep() clears belong to messages that its caller's look will see.
   void begin_sleep();
   void end_sleep();
-  // From now on begin_sleep() makes peers pass a fence: dearer for this rank, cheaper for them. Where the kernel can.
+  // Makes begin_sleep() force a fence on peers from now on, where the kernel can. This costs this rank more and its
+  // peers less.
   void let_sleepers_fence();
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
 
-  // Staging of `peer` and `lane`; the lane's region (all peers offered so far) is made by the first
-  // call, shareable like the segment. InvalidUsage for a peer that was not offered this segment
-  // before; System when memory is refused or all indices are taken.
+  // Returns the staging of `peer` and `lane`. The first call makes the lane's region, with room for all peers offered
+  // so far, shareable like the segment. Fails with InvalidUsage for a peer that was not offered this segment before.
+  // Fails with System when memory is refused or all indices are taken.
   Result<Staging> staging(Rank peer, std::uint16_t lane);
 
-  // How slots name [data, data + bytes) of memory made by wreath::allocate; the first use of a region
-  // takes an index. nullopt: not such memory, or no index is left; use
-  // staging. Indices of freed memory are not used again.
+  // Returns the name by which slots name [data, data + bytes) of memory made by wreath::allocate. The first use of a
+  // region takes an index, which is not used again when the memory is freed. Returns nullopt for other memory, or when
+  // no index is left: the caller then uses staging.
   std::optional<RegionName> name_memory(const void* data, std::size_t bytes);
 
-  // Once, before any peer is linked: this rank uses a device, of whose user memory `memory` makes regions.
+  // Says that this rank uses a device; `memory` makes regions of the device's user memory. Called at most once, before
+  // any peer is linked.
   void add_device(std::unique_ptr<SegmentMemory> memory) { device_ = std::move(memory); }
-  // From now on `peer`, which was offered this segment, is told of regions of the device. Those that it maps it
-  // says in Reading::regions; slots for it may name no others.
+  // Announces regions of the device to `peer` from now on; the peer was offered this segment. The peer says in
+  // Reading::regions which of them it maps; slots for the peer may name no others.
   void tell_of_device(Rank peer);
-  std::uint64_t device() const { return device_ == nullptr ? 0 : device_->device(); }  // as slots name it
+  // Returns the device's number, as slots name it; 0 for none.
+  std::uint64_t device() const { return device_ == nullptr ? 0 : device_->device(); }
   bool tells_of_device() const { return tells_of_device_; }
-  // As name_memory, of the device's memory that other processes can map.
+  // Works like name_memory, on memory of the device that other processes can map.
   std::optional<RegionName> name_device_memory(const void* data, std::size_t bytes);
-  // A region that a peer has announced, of the host or of the device.
+  // Opens a region of the host or of the device that a peer has announced.
   Result<std::shared_ptr<Region>> open(Offer theirs) const;
 
-  // Whether take_announcements(peer) would return something; costs two loads.
+  // Returns whether take_announcements(peer) would return something. It costs two loads.
   bool has_announcements(Rank peer) const;
-  // The regions `peer` has not been told of, in order. Only for peers linked by a transport that maps.
-  // System when descriptors are refused; the same regions are returned by the next call then.
+  // Returns the regions that were not announced to `peer` yet, in order. Only for peers linked by a transport that
+  // maps. Fails with System when descriptors are refused: the next call then returns the same regions.
   Result<std::vector<Announcement>> take_announcements(Rank peer);
 
-  // What a peer needs to map this segment: name and size, and with `descriptors` the memory's and the
-  // doorbell's (a peer in another process). Announcements to this peer do alike.
+  // Returns an offer by which a peer maps this segment: its name and size. With `descriptors`, for a peer in another
+  // process, the offer has the memory's and the doorbell's, too. Announcements to this peer do the same.
   Result<Offer> offer(Rank peer, bool descriptors);
-  // Whether what `peer` was told of stays its own when this segment goes: not in this process, before it looked.
+  // Returns whether `peer` was offered descriptors, so that it keeps its memory when this segment goes. A peer in this
+  // process keeps only regions that it has opened.
   bool offered_descriptors(Rank peer) const;
 
-  // Memory held: the segment and all staging.
+  // Returns the bytes held: the segment and all staging.
   std::size_t total_bytes() const;
 
  private:
@@ -161,21 +172,23 @@ class OwnSegment {
 
   struct Entry {
     std::uint64_t id = 0;
-    std::shared_ptr<Region> held;  // staging
-    std::weak_ptr<Region> region;  // of user memory, too, which lives as long as its Memory
+    std::shared_ptr<Region> held;  // staging only
+    // It may also be user memory, which lives as long as its Memory.
+    std::weak_ptr<Region> region;
     bool of_device = false;
   };
   struct StagingRegion {
     std::shared_ptr<Region> region;
     std::uint32_t index = 0;
-    std::size_t places = 0;  // peers it has room for
+    std::size_t places = 0;  // the count of peers it has room for
   };
   struct Peer {
     bool mapped = false;  // was offered this segment
     bool by_descriptor = false;
     bool maps_device = false;
-    std::size_t place = 0;               // in staging regions
-    std::atomic<std::uint32_t> told{1};  // the first index it does not know
+    std::size_t place = 0;  // in staging regions
+    // The first index that was not announced to the peer.
+    std::atomic<std::uint32_t> told{1};
   };
   Result<std::uint32_t> add_entry(Entry entry);
   Status make_staging(StagingRegion& staging);
@@ -200,22 +213,24 @@ class OwnSegment {
   std::size_t staging_bytes_ = 0;
 };
 
-// A peer's segment, mapped. Holds it for as long as it lives.
+// A peer's segment, which stays mapped as long as this object lives.
 class PeerSegment {
  public:
-  // Maps what OwnSegment::offer of `peer` described and checks magic, version, rank and shape against
-  // `own`. An error says what is wrong, with nothing left mapped.
+  // Maps the segment that OwnSegment::offer of `peer` described, and checks its magic, version, rank and shape against
+  // `own`. On error nothing stays mapped.
   static Result<PeerSegment> open(const OwnSegment& own, Rank peer, Offer theirs);
 
-  const SlotHeader* slots(Rank reader, std::uint16_t lane) const;  // what it sends to `reader`
-  const Counter* consumed(Rank writer, std::uint16_t lane) const;  // what it took from `writer`
-  const Reading* reads(Rank writer) const;                         // as OwnSegment::reads
+  // Returns the slots that the peer sends to `reader`.
+  const SlotHeader* slots(Rank reader, std::uint16_t lane) const;
+  // Returns the counter of messages that the peer has read from `writer`.
+  const Counter* consumed(Rank writer, std::uint16_t lane) const;
+  const Reading* reads(Rank writer) const;
   const ProcessMemory& process() const { return prologue().process; }
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
   const Counter* core() const { return &prologue().core; }
-  // After stores that the peer may wait for: writes its doorbell if it sleeps.
+  // Writes the peer's doorbell if the peer sleeps. Called after stores that the peer may wait for.
   void wake() const;
 
  private:

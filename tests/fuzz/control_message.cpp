@@ -1,4 +1,4 @@
-// libFuzzer target: the decoder of control messages takes any bytes, and what it accepts encodes to what it accepts
+// A libFuzzer target. The decoder of control messages takes any bytes, and what it accepts encodes to the same message
 // again.
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto message = wreath::decode_control(std::as_bytes(std::span(data, size)));
   if (!message) return 0;
-  // Texts are cleaned of control characters, so the second round is the one that must not change.
+  // The first round removes control characters from texts, so only the second round must not change anything.
   const auto once = wreath::encode_control(*message);
   const auto again = wreath::decode_control(once);
   if (!again || wreath::encode_control(*again) != once) std::abort();

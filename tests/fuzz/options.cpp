@@ -1,4 +1,4 @@
-// libFuzzer target: rank 0's settings may be any text; what is accepted is in range and says the same again.
+// A libFuzzer target. The settings of rank 0 may be any text; accepted ones are in range and give the same text again.
 #include "src/communicator/options.hpp"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// libFuzzer target: the decoder of wreath-RANK.json takes any text, and what it accepts is in range and
-// can be compared and written back.
+// A libFuzzer target. The decoder of wreath-RANK.json takes any text. What it accepts is in range, and can be compared
+// and written back.
 #include "wreath/recording.hpp"
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// libFuzzer target: a peer's offer of memory may be any bytes; without a descriptor nothing can come of it but an
-// error.
+// A libFuzzer target. A peer's offer of memory may be any bytes; without a descriptor it can only be an error.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// libFuzzer target: a file of tensors may be any bytes; what is accepted fills the file exactly and says the same
-// again.
+// A libFuzzer target. A file of tensors may be any bytes; an accepted one fills the file exactly and gives the same
+// header again.
 #include "training/checkpoint/safetensors.hpp"
 
 #include <cstdint>
@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     end = tensor.end;
   }
   const auto laid_out = lay_out_safetensors(header->tensors, header->metadata);
-  if (!laid_out) return 0;  // a header that was as long as one may be
+  // The header had the largest length that is allowed.
+  if (!laid_out) return 0;
   const auto again = parse_safetensors(encode_safetensors(*laid_out), laid_out->file_bytes(), "again");
   require(again && again->tensors.size() == header->tensors.size() && again->metadata == header->metadata);
   return 0;

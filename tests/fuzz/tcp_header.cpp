@@ -1,4 +1,4 @@
-// libFuzzer target: the frame header's decoder takes any bytes, and what it accepts is in range.
+// A libFuzzer target. The frame header's decoder takes any bytes, and what it accepts is in range.
 //
 // clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -I. tests/fuzz/tcp_header.cpp \
 //     transports/tcp/wire.cpp -lfmt -o tcp_header && ./tcp_header -max_total_time=60
@@ -15,8 +15,8 @@ void require(bool fine) {
   if (!fine) std::abort();
 }
 
-// The same fields with the check value a correct peer would have written, so that the rules behind it
-// are reached as well.
+// Returns a header with these fields, to which a correct peer's check value is added. The rules behind that check are
+// then reached as well.
 wreath::WireHeader fields_of(const std::uint8_t* data) {
   wreath::WireHeader header;
   header.kind = static_cast<wreath::FrameKind>(data[4] % 5);

@@ -1,6 +1,6 @@
-// libFuzzer target: what a peer sends on a data connection may be any bytes: the link takes messages or fails, and
-// stays within its memory. The input is whether messages have checksums, then records of {kind, content}: kind even, a
-// frame made valid; odd, raw bytes.
+// A libFuzzer target. A peer may send any bytes on a data connection: the link takes messages or fails, and stays
+// within its memory. The first byte of the input says whether messages have checksums. Records of {kind, content}
+// follow: an even kind is a frame made valid, an odd one raw bytes.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr wreath::FifoShape kShape{
     .lanes = 3, .slot_count = 2, .slot_bytes = 4096, .first_sequence = 0, .epoch = 1, .checked = false};
 constexpr std::size_t kMaximumStream = 64 * 1024;
 
-// A frame with right check values and, mostly, right fields; the rest of `content` is its payload.
+// Appends a frame with right check values and, mostly, right fields; the rest of `content` is its payload.
 void append_frame(std::span<const std::uint8_t> content, std::vector<std::byte>& stream, bool checked) {
   std::uint8_t fields[8] = {};
   std::copy_n(content.begin(), std::min<std::size_t>(content.size(), 8), fields);
@@ -65,7 +65,8 @@ void take_messages(wreath::TcpLink& link) {
     while (const wreath::SlotHeader* slot = wreath::peek(fifo)) {
       const wreath::Located located = wreath::locate(fifo, *slot);
       if (located.state != wreath::Locating::Found || slot->bytes > kShape.slot_bytes) std::abort();
-      unsigned sum = 0;  // every byte is ours to read
+      // The loop shows that every byte of the message can be read.
+      unsigned sum = 0;
       for (std::uint32_t i = 0; i < slot->bytes; ++i) sum += static_cast<unsigned>(located.data[i]);
       if (sum > 255u * slot->bytes) std::abort();
       wreath::consume(fifo);
@@ -83,7 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 0;
   wreath::TcpLink link(1, wreath::Fd(ends[0]), shape);
-  const wreath::Fd peer(ends[1]);  // closed first: the link waits for nobody
+  // The peer is closed first, so that the link does not wait.
+  const wreath::Fd peer(ends[1]);
   for (std::uint16_t lane = 0; lane < kShape.lanes; ++lane) static_cast<void>(link.prepare(lane));
   std::size_t sent = 0;
   for (int round = 0; round < 100; ++round) {

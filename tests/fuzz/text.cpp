@@ -1,5 +1,5 @@
-// libFuzzer target: the small texts people and launchers give: ids, keys, sizes, addresses, faults. The first byte
-// chooses.
+// A libFuzzer target for the small texts that people and launchers give: ids, keys, sizes, addresses and faults. The
+// first byte chooses one.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ void read_id(std::string_view text) {
   if (id) require(UniqueId::parse(id->to_string()).value().bytes == id->bytes);
 }
 
-// A key is never shown: of another text of that length the error is the same.
+// A key is never shown: another text of the same length gives the same error.
 void read_key(std::string_view text) {
   const auto key = Key::parse(text, "the fuzzer");
   std::string other(text);

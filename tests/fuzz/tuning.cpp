@@ -1,5 +1,5 @@
-// libFuzzer target: a file of `wreath tune` may be any text; what is accepted makes rules, explanations and itself
-// again.
+// A libFuzzer target. A file of `wreath tune` may be any text; an accepted one gives rules, explanations and its own
+// text again.
 #include "wreath/tuning.hpp"
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The documents agree with the tree: docs/algorithms.md is the registry's table, and the paths they name are there.
+// The documents agree with the tree: docs/algorithms.md is the registry's table, and the paths that documents name
+// exist.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -38,7 +39,8 @@ std::vector<std::string> documents() {
   return paths;
 }
 
-// Files and folders of this tree in a line of text; of "tests/unit/NAME" and "docs/*.md" the part that is one.
+// Returns the files and folders of this tree in a line of text. For "tests/unit/NAME" and "docs/*.md" it returns the
+// part that is a path.
 std::vector<std::string> paths_in(const std::string& line) {
   static const std::regex kPath(
       "`((include|algorithms|transports|kernels|src|bindings|training|perf|tools|examples|tests|docs|cmake)/[a-z0-9_./"
@@ -67,7 +69,7 @@ TEST(Documents, NamePathsThatExist) {
   EXPECT_GT(named, 50u);
 }
 
-// An entry of ctest is AREA_FOLDER, for the folder tests/AREA/FOLDER.
+// An entry of ctest has the name AREA_FOLDER, for the folder tests/AREA/FOLDER.
 TEST(PlantedFaults, AreGivenToTestsThatExist) {
   static const std::regex kFault(R"(^ *\d+ \|.*\| ([^|]*)$)");
   std::size_t checks = 0;

@@ -1,4 +1,4 @@
-// A dtype stands in one place: the library's table, and one table of each binding.
+// A dtype stands in few places: the library's table, and one table of each binding.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace wreath {
 namespace {
 
-// The tables: the library's, and those of the bindings for C, NCCL, Python and torch. What is declared for C and for
-// NCCL's programs are their headers.
+// The tables of the library and of the bindings for C, NCCL, Python and torch. The declarations for C and for NCCL's
+// programs are in their headers.
 const std::vector<std::string> kTables = {
     "include/wreath/dtypes.hpp",   "include/wreath/wreath.h",           "bindings/nccl/nccl.h",
     "bindings/nccl/operators.cpp", "bindings/python/wreath/_dtypes.py", "bindings/torch/elements.cpp"};
-// These compute with a dtype that they choose: another new one is none of their business.
+// These files compute with dtypes that they choose, so they may name a dtype.
 const std::vector<std::string> kChoose = {"training/tensor_parallel/linear.cpp"};
 
 std::string plain(std::string_view text) {
@@ -30,7 +30,7 @@ std::string plain(std::string_view text) {
   return plain;
 }
 
-// The files of the product that name the dtype, in whatever spelling.
+// Returns the files of the product that name the dtype, in any spelling.
 std::vector<std::string> files_that_name(DataType dtype) {
   const std::string wanted = plain(name(dtype));
   std::vector<std::string> found;
@@ -52,7 +52,8 @@ TEST(Dtypes, TheNewestStandsInTablesAlone) {
   EXPECT_THAT(found, testing::Contains("include/wreath/dtypes.hpp"));
 }
 
-// The first group of what matches in the lines from the one that holds `begin` to the next that begins with `end`.
+// Returns the first group of each match of `row`. The lines searched begin after the one that holds `begin`, and end
+// before the next that begins with `end`.
 std::vector<std::string> rows_of(const std::string& path, std::string_view begin, char end, const std::regex& row) {
   std::vector<std::string> rows;
   bool inside = false;
@@ -75,7 +76,7 @@ TEST(Dtypes, OfCAreThoseOfTheLibraryInItsOrder) {
   EXPECT_EQ(rows, names);
 }
 
-// Python has numpy's names, which are ours or longer: float8_e4m3fn.
+// Python has numpy's names, which are the library's or longer: float8_e4m3fn.
 TEST(Dtypes, OfPythonAreThoseOfTheLibraryInItsOrder) {
   static const std::regex kRow("\\(\"([a-z0-9_]+)\", ");
   const std::vector<std::string> rows = rows_of("bindings/python/wreath/_dtypes.py", "_ROWS = (", ')', kRow);

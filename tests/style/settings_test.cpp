@@ -1,4 +1,4 @@
-// docs/formats.md and src/base/config.hpp say the same about every environment variable.
+// docs/formats.md and src/base/config.hpp agree about every environment variable.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

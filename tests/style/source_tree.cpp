@@ -1,4 +1,4 @@
-// Reading the source tree and blanking what is not code.
+// Reads the source tree, and blanks everything that is not code.
 #include "tests/style/source_tree.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kFolders[] = {"include",  "algorithms", "transports", "kernels", "src",  "training",
                                     "bindings", "examples",   "perf",       "tools",   "tests"};
 
-// What of a file is being read.
+// The part of a file that is being read.
 enum class State { Code, LineComment, BlockComment, String, Character, RawString };
 
 struct Blanker {
@@ -27,7 +27,7 @@ struct Blanker {
     return out;
   }
 
-  // Handles the character at `i`; returns the last one it has used.
+  // Handles the character at `i`, and returns the index of the last one that it has used.
   std::size_t step(const std::string& text, std::size_t i, std::string& out) {
     switch (state) {
       case State::Code: return code(text, i, out);

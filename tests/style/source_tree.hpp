@@ -1,4 +1,4 @@
-// The project's own text, as the style tests read it.
+// Reads the project's own text for the style tests.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ struct SourceFile {
   std::vector<std::string> lines;
 };
 
-// All files below the folders that hold our code with one of these endings (".hpp"), by path.
+// Returns all files with one of these endings (".hpp") below the folders that hold code, by path.
 std::vector<SourceFile> source_files(const std::vector<std::string>& endings);
 
-// One file; fails the test when it cannot be read.
+// Returns one file. Fails the test if the file cannot be read.
 SourceFile source_file(const std::string& path);
 
-// Lines with comments, string and character literals blanked, so that braces and words in them do not count.
+// Returns the lines with comments, string and character literals blanked, so that braces and words in them do not
+// count.
 std::vector<std::string> code_of(const SourceFile& file);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The rules of CONTRIBUTING.md that a machine can hold: who includes whom, lengths, first lines, words.
+// Checks the rules of CONTRIBUTING.md that a machine can check: includes, lengths, first lines and words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace {
 
 const std::vector<std::string> kSources = {".c", ".h", ".cpp", ".hpp", ".cu", ".cuh"};
 
-// The prefixes of our own headers that a folder may include. The longest matching folder decides. A prefix that ends in
-// "/." means the headers in that folder, without those of folders in it. A header may always be included from its own
-// folder.
+// The prefixes of the project's own headers that a folder may include. The longest matching folder decides. A prefix
+// that ends in "/." means the headers in that folder, without those of folders in it. A header may always be included
+// from its own folder.
 struct Layer {
   std::string_view folder;
   std::vector<std::string_view> allowed;
 };
 
-// training/compute shows these to others: functions that compute where their buffers lie, in host memory or on a
-// device. Its other headers and its kernels are its own.
+// The headers that training/compute shows to others. Their functions compute where their buffers lie, in host memory or
+// on a device. Its other headers and its kernels are private.
 constexpr std::string_view kComputeSeam[] = {
     "training/compute/attention.hpp",      "training/compute/compute.hpp", "training/compute/convert.hpp",
     "training/compute/cross_entropy.hpp",  "training/compute/layers.hpp",  "training/compute/magnitudes.hpp",
@@ -32,18 +32,18 @@ constexpr std::string_view kComputeSeam[] = {
     "training/compute/threads.hpp",
 };
 
-// A row for a folder that includes the seam of training/compute, and the folders `beside` it.
+// Returns a row for a folder that includes the headers of kComputeSeam and the folders `beside` them.
 Layer over_compute(std::string_view folder, std::vector<std::string_view> beside) {
   beside.insert(beside.end(), std::begin(kComputeSeam), std::end(kComputeSeam));
   return {folder, std::move(beside)};
 }
 
-// The same for one of training's parallelisms: none knows another.
+// Returns such a row for one of training's parallelisms, which must not include each other.
 Layer parallelism(std::string_view folder) {
   return over_compute(folder, {"wreath/", "src/base/planted_fault.hpp", "training/mesh/", "training/parameters/"});
 }
 
-// The same for a program that trains: of compute it sees the seam alone, of the rest all.
+// Returns such a row for a program that trains. It may include kComputeSeam and all other folders of training.
 Layer over_training(std::string_view folder, std::vector<std::string_view> beside) {
   beside.insert(beside.end(),
                 {"training/strategies.hpp", "training/checkpoint/", "training/context_parallel/", "training/elastic/",
@@ -52,7 +52,7 @@ Layer over_training(std::string_view folder, std::vector<std::string_view> besid
   return over_compute(folder, std::move(beside));
 }
 
-// The library, its bindings and its tests.
+// Returns the rows of the library, its bindings and its tests.
 std::vector<Layer> library_layers() {
   return {
       {"include/", {"wreath/"}},
@@ -93,7 +93,7 @@ std::vector<Layer> library_layers() {
   };
 }
 
-// The measuring programs and the command, which stand on the library.
+// Returns the rows of the measuring programs and the command, which use the library.
 std::vector<Layer> program_layers() {
   return {
       {"bindings/", {"wreath/"}},
@@ -102,10 +102,10 @@ std::vector<Layer> program_layers() {
        {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp", "src/base/text_file.hpp"}},
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
-      // Results are held to the scalar reference.
+      // Results are compared with the scalar reference.
       {"perf/base/", {"wreath/", "kernels/kernels.hpp", "src/base/printable.hpp"}},
       {"perf/kernels/", {"wreath/", "perf/base/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
-      // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
+      // This folder measures what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/base/", "src/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
       {"perf/common/",
        {"wreath/", "perf/base/", "perf/kernels/", "perf/limits/", "src/command_line/", "src/process/", "src/json/",
@@ -123,9 +123,9 @@ std::vector<Layer> program_layers() {
        {"wreath/", "tools/doctor/", "tools/run/", "tools/topo/", "perf/tune/", "src/command_line/", "src/json/",
         "src/base/config.hpp", "src/base/printable.hpp", "src/base/text_file.hpp"}},
       {"tools/topo/", {"wreath/", "src/json/", "src/page/"}},
-      // It meets ranks by the library's own rules and variables.
+      // This folder lets ranks meet by the library's own rules and variables.
       {"tools/run/", {"wreath/", "src/base/", "src/bootstrap/interfaces.hpp", "src/json/", "src/process/"}},
-      // It asks the library's own readers of the machine and of the settings.
+      // This folder uses the library's own readers of the machine and of the settings.
       {"tools/doctor/",
        {"wreath/", "tools/topo/", "src/base/", "src/bootstrap/", "src/command_line/", "src/json/", "src/topology/"}},
       {"tools/doctor/nccl/", {"wreath/", "src/base/", "src/json/", "src/process/", "src/topology/kernel_files.hpp"}},
@@ -135,7 +135,7 @@ std::vector<Layer> program_layers() {
   };
 }
 
-// Training, and the programs that train or show the library.
+// Returns the rows of training, and of the programs that train or show the library.
 std::vector<Layer> training_layers() {
   return {
       {"training/random/", {"wreath/"}},
@@ -153,7 +153,7 @@ std::vector<Layer> training_layers() {
       over_compute("training/checkpoint/", {"wreath/", "src/base/planted_fault.hpp", "training/mesh/",
                                             "training/parameters/", "training/optimizer/"}),
       {"training/elastic/", {"wreath/", "training/checkpoint/"}},
-      // It makes the strategy that a program names: the one place that knows all of them.
+      // This file makes the strategy that a program names: it is the one place that includes all of them.
       over_compute("training/strategies.", {"wreath/", "training/strategies.hpp", "training/mesh/",
                                             "training/parameters/", "training/data_parallel/", "training/zero/"}),
       {"examples/", {"wreath/"}},
@@ -184,7 +184,7 @@ const Layer* layer_of(const std::string& path) {
   return longest;
 }
 
-// Returns what `#include "..."` names, or nullopt.
+// Returns the path in `#include "..."`, or nullopt.
 std::optional<std::string> included(const std::string& line) {
   const std::size_t first = line.find_first_not_of(" \t");
   if (first == std::string::npos || line.compare(first, 8, "#include") != 0) return std::nullopt;
@@ -197,7 +197,8 @@ std::optional<std::string> included(const std::string& line) {
 bool allowed(const SourceFile& file, const std::string& header) {
   const auto folder_of = [](const std::string& path) { return path.substr(0, path.rfind('/') + 1); };
   if (folder_of(header) == folder_of(file.path)) return true;
-  if (file.path.starts_with("examples/") && header.find('/') == std::string::npos) return true;  // as users write
+  // Users write it this way.
+  if (file.path.starts_with("examples/") && header.find('/') == std::string::npos) return true;
   const Layer* layer = layer_of(file.path);
   return layer != nullptr && std::any_of(layer->allowed.begin(), layer->allowed.end(), [&](std::string_view prefix) {
            const bool alone = prefix.ends_with("/.");
@@ -265,8 +266,8 @@ TEST(Style, EveryFileStartsBySayingWhatItIs) {
   }
 }
 
-// Beside the table of settings: programs that ask who started them or look for tools in PATH, and what runs inside the
-// system's loader.
+// Some files besides the table of settings read the environment. Programs ask what started them or look for tools in
+// PATH, and one file runs inside the system's loader.
 constexpr std::string_view kReadsEnvironment[] = {"src/base/config.cpp", "src/base/planted_fault.hpp",
                                                   "perf/common/run.cpp", "bindings/nccl/audit/audit.c",
                                                   "examples/",           "tests/"};
@@ -282,8 +283,8 @@ TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
   }
 }
 
-// These must not be in our text; split here so that this file does not hold it. Tests may name folders to say
-// that output has none of them.
+// The project's text must not hold these words. They are split here so that this file does not hold them either. Tests
+// may name folders to say that output has none of them.
 const std::vector<std::string> kUnfinished = {std::string("TO") + "DO", std::string("FIX") + "ME",
                                               std::string("/wor") + "k/"};
 const std::vector<std::string> kFoldersOfMachines = {std::string("/ho") + "me/", std::string("/ro") + "ot/"};
@@ -326,8 +327,8 @@ struct Function {
   std::size_t lines;
 };
 
-// Whether an opening brace begins a namespace, a type or a table rather than a function's body: what stands
-// between it and the end of the previous statement tells.
+// Returns whether an opening brace begins a function's body, and not a namespace, a type or a table. `before` is the
+// text between the brace and the end of the previous statement.
 bool opens_function(const std::string& before) {
   for (const std::string_view word : {"namespace", "struct ", "class ", "enum ", "union ", "extern "}) {
     if (before.find(word) != std::string::npos && before.find(") {") == std::string::npos &&
@@ -337,17 +338,18 @@ bool opens_function(const std::string& before) {
   return before.find(')') != std::string::npos;
 }
 
-// Whether line `i` is a preprocessor directive or continues one.
+// Returns whether line `i` is a preprocessor directive or continues one.
 bool is_preprocessor(const std::vector<std::string>& code, std::size_t i) {
   while (i > 0 && code[i - 1].ends_with("\\")) --i;
   return code[i].starts_with("#");
 }
 
-// Outermost function bodies, by counting braces.
+// Returns the outermost function bodies, which it finds by counting braces.
 std::vector<Function> functions_of(const std::vector<std::string>& code) {
   std::vector<Function> functions;
   std::string before;
-  int body_depth = 0;  // braces open inside the present function; 0: outside
+  // The number of braces open inside the present function; 0 means outside.
+  int body_depth = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < code.size(); ++i) {
     if (is_preprocessor(code, i)) continue;
@@ -386,7 +388,7 @@ TEST(Style, TheCounterOfLinesFindsFunctions) {
   EXPECT_EQ(functions[1].lines, 2u);
 }
 
-// Whoever reads of a test that was skipped learns what would make it run.
+// The reader of a skipped test's message learns what would make the test run.
 TEST(Style, EveryTestThatIsSkippedSaysWhatToDo) {
   int found = 0;
   for (const SourceFile& file : source_files(kSources)) {
@@ -403,8 +405,8 @@ TEST(Style, EveryTestThatIsSkippedSaysWhatToDo) {
   EXPECT_GT(found, 30);
 }
 
-// An entry of ctest runs the tests whose files are in its folder (tests/support/test_main.cpp), and each folder has
-// one: a test that stands elsewhere would be run by none.
+// An entry of ctest runs the tests whose files are in its folder (tests/support/test_main.cpp), and each folder has one
+// entry. No entry would run a test that stands elsewhere.
 bool stands_where_it_is_run(const std::string& path) {
   static const std::regex kFolders("tests/(unit|conformance|multiprocess|faults|training)/[a-z_]+/.+\\.cpp");
   return std::regex_match(path, kFolders) || path.starts_with("tests/style/") || path.starts_with("tests/bindings/");

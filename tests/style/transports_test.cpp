@@ -1,4 +1,4 @@
-// Only the table of transports and a transport's own folder name it: everything else asks its row.
+// Only the table of transports and a transport's own folder name the transport. All other code uses its row.
 #include <gtest/gtest.h>
 
 #include "tests/style/source_tree.hpp"
@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-// Returns the transport whose whole name is a string in the code of that line; empty: none is.
+// Returns the transport whose whole name is a string in the code of that line, or an empty text if there is none.
 std::string_view transport_named_in(std::string line) {
   for (const std::string_view comment : {"//", "# "}) line = line.substr(0, line.find(comment));
   for (const TransportRow& row : transports()) {

@@ -1,4 +1,4 @@
-// Calls of every collective: where a rank's blocks lie, what it must get, and a run that compares every byte.
+// Describes calls of every collective: where a rank's blocks are and what data it must get. A run compares every byte.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,12 +24,14 @@ struct CollectiveCase {
   int ranks = 1;
   Rank root = 0;
   std::size_t count = 0;
-  std::vector<std::size_t> counts = {};  // the v-forms: of each block, instead of `count`
-  bool gaps = false;                     // the v-forms: blocks do not touch each other
+  // The v-forms have the count of each block here, instead of `count`.
+  std::vector<std::size_t> counts = {};
+  // With this flag the blocks of v-forms do not touch each other.
+  bool gaps = false;
 
   bool varying() const { return !counts.empty(); }
   bool can_be_in_place() const { return collective != Collective::AllToAll; }
-  // Elements of the block that goes from `from` to `to`; of all_to_all_v different in both directions.
+  // Returns the elements of the block that goes from `from` to `to`. In all_to_all_v the two directions differ.
   std::size_t block(Rank from, Rank to) const {
     if (!varying()) return count;
     return counts[static_cast<std::size_t>(collective == Collective::AllToAll ? (from + 2 * to) % ranks : to)];
@@ -40,7 +42,7 @@ struct CollectiveCase {
   }
 };
 
-// Memory of a device for the buffers of one call after the other.
+// Holds memory of a device, for the buffers of one call after the other.
 class DeviceRoom {
  public:
   DeviceRoom(Device& device, std::size_t bytes, MemoryUse use) : memory_(device.allocate(bytes, use).value()) {}
@@ -57,17 +59,19 @@ class DeviceRoom {
   std::size_t used_ = 0;
 };
 
-// How one rank's memory lies for one call.
+// Says where one rank's memory is in one call.
 struct Placement {
-  std::size_t input_offset = 0;  // bytes after a line
+  std::size_t input_offset = 0;  // bytes after the begin of a cache line
   std::size_t output_offset = 0;
   bool in_place = false;
-  bool shared = false;         // memory that peers map
-  Device* device = nullptr;    // whose memory it is; null: ordinary memory
-  DeviceRoom* room = nullptr;  // where in it; null: each buffer is an allocation
+  bool shared = false;       // memory that peers map
+  Device* device = nullptr;  // the memory's device; null: ordinary memory
+  // The room in which buffers are placed; with null each buffer is an allocation.
+  DeviceRoom* room = nullptr;
 };
 
-// A block of one buffer of one rank: where it is, and whose elements it holds (source kAllRanks: the combination).
+// A block of one buffer of one rank has a place, and the elements of rank `source`. The source kAllRanks means the
+// combination.
 inline constexpr Rank kAllRanks = -1;
 struct PlacedBlock {
   std::size_t first = 0;
@@ -76,10 +80,10 @@ struct PlacedBlock {
   std::size_t source_first = 0;
 };
 
-// One buffer of one rank.
+// Describes one buffer of one rank.
 struct BufferLayout {
   std::vector<PlacedBlock> blocks;
-  std::vector<std::size_t> counts;  // of the v-forms' tables
+  std::vector<std::size_t> counts;  // for the v-forms' tables
   std::vector<std::size_t> displacements;
   std::size_t end() const {
     std::size_t last = 0;
@@ -88,7 +92,7 @@ struct BufferLayout {
   }
 };
 
-// Elements of `from`'s input before the block for `to`.
+// Returns the number of elements of `from`'s input before the block for `to`.
 inline std::size_t elements_before(const CollectiveCase& work, Rank from, Rank to) {
   std::size_t before = 0;
   for (Rank rank = 0; rank < to; ++rank) before += work.block(from, rank);
@@ -101,7 +105,7 @@ inline bool unused_by(const CollectiveCase& work, Rank me, Buffer buffer) {
   return (buffer == Buffer::Input) == input_of_root;
 }
 
-// What rank `me` holds in Input, or must hold in Output afterwards.
+// Returns the blocks that rank `me` holds in Input, or must hold in Output afterwards.
 inline BufferLayout layout_of(const CollectiveCase& work, Rank me, Buffer buffer) {
   BufferLayout layout;
   const bool output = buffer == Buffer::Output;
@@ -117,7 +121,7 @@ inline BufferLayout layout_of(const CollectiveCase& work, Rank me, Buffer buffer
   }
   std::size_t at = 0;
   for (Rank rank = 0; rank < work.ranks; ++rank) {
-    // An all_to_all counts by pairs, all others by the block's own rank.
+    // An all_to_all has a count for each pair of ranks. All other collectives have one for the block's own rank.
     const bool pairs = work.collective == Collective::AllToAll;
     const std::size_t count = !pairs ? work.block(rank, rank) : output ? work.block(rank, me) : work.block(me, rank);
     const std::size_t first = pairs    ? elements_before(work, output ? rank : me, output ? me : rank)
@@ -132,8 +136,8 @@ inline BufferLayout layout_of(const CollectiveCase& work, Rank me, Buffer buffer
   return layout;
 }
 
-// Bytes at an offset after a line, with room around, in ordinary memory, memory that peers map or a device's memory, of
-// which this holds an image.
+// Holds bytes at an offset after a cache line, with room around them. They are in ordinary memory, in memory that peers
+// map, or in a device's memory, of which this holds an image.
 class Room {
  public:
   static constexpr std::size_t kMargin = 64;
@@ -161,9 +165,9 @@ class Room {
   }
   std::byte* data() const { return first_ + kMargin; }
   std::span<const std::byte> all() const { return {first_, bytes_}; }
-  // What calls name the byte `at` of this memory.
+  // Returns the address by which calls name the byte `at` of this memory.
   std::byte* in_call(std::byte* at) const { return on_device_ == nullptr ? at : on_device_ + (at - start_); }
-  // Image to device, and back.
+  // Copies the image to the device; download() copies it back.
   void upload() const {
     if (on_device_ != nullptr) its_.copy(on_device_, start_, total_).value();
   }
@@ -183,7 +187,7 @@ class Room {
   std::byte* first_ = nullptr;
 };
 
-// One rank's part in a call: its buffers, filled, and afterwards compared with what they must hold.
+// Holds one rank's part in a call: it fills the buffers, and afterwards compares them with the right contents.
 class CollectiveRun {
  public:
   CollectiveRun(const CollectiveCase& work, const CollectiveData& data, Rank me, const Placement& placement)
@@ -232,7 +236,7 @@ class CollectiveRun {
     return call;
   }
 
-  // Empty, or where the first wrong byte is.
+  // Returns the place of the first wrong byte; empty where all are right.
   std::string wrong() const {
     output_room_.download();
     input_room_.download();

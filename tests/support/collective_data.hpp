@@ -1,4 +1,4 @@
-// All ranks' inputs of a call, and what they combine to by the reference.
+// Holds all ranks' inputs of a call, and their combination by the reference.
 #pragma once
 
 #include <cmath>
@@ -12,13 +12,14 @@
 
 namespace wreath::test {
 
-// Moved: random bits. Exact: combined alike in every order. Revealing: floats that differ by many powers of two, so
-// that every other order shows in the bits, and a few that are special; integers may wrap.
+// Moved values are random bits. Exact values combine alike in every order. Revealing values are floats that differ by
+// many powers of two, so that every other order shows in the bits. A few of them are special. Revealing integers may
+// wrap.
 enum class Values { Moved, Exact, Revealing };
 
 class CollectiveData {
  public:
-  // The first `elements` elements of every rank's input.
+  // Makes the first `elements` elements of every rank's input.
   CollectiveData(DataType dtype, ReduceOp op, int ranks, std::size_t elements, Values values) {
     const bool reveals = values == Values::Revealing && is_floating(dtype);
     const bool combines = values != Values::Moved;
@@ -39,7 +40,7 @@ class CollectiveData {
  private:
   static double revealing(std::uint64_t bits, ReduceOp op) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    switch (bits >> 52 & 511) {  // seldom
+    switch (bits >> 52 & 511) {  // seldom one of the first cases
       case 0: return std::numeric_limits<double>::quiet_NaN();
       case 1: return kInfinity;
       case 2: return -kInfinity;

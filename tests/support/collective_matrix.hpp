@@ -1,4 +1,4 @@
-// Many cases over one group of ranks: their data, how memory lies, and a run that compares every byte.
+// Runs many cases over one group of ranks, each with its data and its places in memory. A run compares every byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,10 +19,11 @@
 
 namespace wreath::test {
 
-// Data by what they depend on, made once and kept.
+// Makes data and keeps it by the values that it depends on.
 class DataStore {
  public:
-  // Not while ranks run: what it returned before may be made anew, with more elements.
+  // Returns the data of a case. It must not be called while ranks run: data that it returned before may be made anew,
+  // with more elements.
   const CollectiveData& get(const CollectiveCase& work, Order order) {
     const Values values = !reduces(work.collective)   ? Values::Moved
                           : order == Order::Canonical ? Values::Revealing
@@ -48,17 +49,19 @@ class DataStore {
   std::map<std::tuple<DataType, ReduceOp, int, Values>, Entry> entries_;
 };
 
-// How the memory of all ranks lies in one call; ranks differ in alignment, memory kind and place.
+// Says where the memory of all ranks is in one call. Ranks differ in alignment, kind of memory and place.
 struct Arrangement {
-  static constexpr int kPlaces = 4;    // in place on no rank, on all, on every third
-  static constexpr int kMemories = 8;  // which rank has which kind
+  // The place numbers: in place on no rank, on all ranks, or on every third rank.
+  static constexpr int kPlaces = 4;
+  // The memory number says which rank has which kind of memory.
+  static constexpr int kMemories = 8;
   static constexpr int kOffsets = 7;
   int place = 0;
   int memory = 0;
   int offset = 0;
 };
 
-// Of the calls that do not say it.
+// Returns the arrangement of a case that has none of its own.
 inline Arrangement arrangement_of(std::size_t number) {
   const auto of = [&](int values) { return static_cast<int>(number % static_cast<std::size_t>(values)); };
   return {of(Arrangement::kPlaces), static_cast<int>((number + number / 4) % Arrangement::kMemories),
@@ -70,9 +73,10 @@ struct PlacedRank {
   bool in_stream = false;
 };
 
-// `device` null: of eight ranks one each has memory that peers map, memory of the host device, and both of them with
-// its calls in a stream; in a build without devices that memory is ordinary. Of another device's: all buffers but those
-// that peers map and, in every fourth call, those of even ranks.
+// Returns one rank's placement. With a null `device`, one of eight ranks has memory that peers map, and one has memory
+// of the host device. Two more have the same kinds, with calls in a stream. In a build without devices the memory of
+// the host device is ordinary memory. With another `device` all buffers are its memory, except buffers that peers map
+// and, in every fourth call, those of even ranks.
 inline PlacedRank place_rank(Rank rank, const Arrangement& all, Device* device) {
   enum Kind { kPlain, kMapped, kMappedInStream, kDevice, kDeviceInStream };
   constexpr std::array<Kind, Arrangement::kMemories> kKinds{kPlain, kMapped,         kPlain,          kDevice,
@@ -94,21 +98,23 @@ inline PlacedRank place_rank(Rank rank, const Arrangement& all, Device* device) 
   return its;
 }
 
-// A case, and the row that will serve it: its order decides what data can be exact.
+// A case, and the row that will serve it. The order of the row decides which data can be exact.
 struct MatrixCase {
   CollectiveCase work;
   Order order = Order::Canonical;
-  std::optional<Arrangement> arrangement = {};  // none: by its number among the cases
+  // The arrangement; without one the case's number decides.
+  std::optional<Arrangement> arrangement = {};
 };
 
-// Cases run in these surroundings.
+// Says how and where cases run.
 struct Surroundings {
   Way way;
-  std::string remark;        // what else a failure says of it
-  Device* device = nullptr;  // whose memory calls are on; null: some ranks' is the host device's
+  std::string remark;  // added to a failure's text
+  // The device whose memory calls use. With null some ranks use memory of the host device.
+  Device* device = nullptr;
 };
 
-// One call of one rank.
+// Makes one call of one rank.
 inline Status run_case(Communicator& communicator, const Way& way, const CollectiveRun& run, Stream* stream = nullptr) {
   Call call = run.call();
   call.stream = stream;
@@ -127,8 +133,8 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
   ranks.run([&](Communicator& communicator) {
     Device& device = around.device == nullptr ? host_device() : *around.device;
     const std::unique_ptr<Stream> stream = has_host_device() ? device.make_stream().value() : nullptr;
-    std::deque<CollectiveRun>
-        runs;  // to free a device's memory would wait for peers' kernels, which may wait for this rank
+    // Runs are kept, because freeing a device's memory would wait for peers' kernels, which may wait for this rank.
+    std::deque<CollectiveRun> runs;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const Arrangement arrangement = cases[i].arrangement.value_or(arrangement_of(i));
       const PlacedRank its = place_rank(communicator.rank(), arrangement, around.device);

@@ -1,5 +1,6 @@
-// What tests have run, for tests/coverage/count: with TEST_COVERAGE_FILE=PATH every case that a process runs is a line
-// at the file's end, once. Lines of rows, transports, dtypes and operators say what there is to run.
+// Records the cases that tests have run, for tests/coverage/count. With TEST_COVERAGE_FILE=PATH each case that a
+// process runs becomes one line at the file's end. Lines of rows, transports, dtypes and operators say which cases
+// there are.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@ namespace wreath::test {
 
 class CoverageFile {
  public:
-  // That of this process.
+  // Returns the file of this process.
   static CoverageFile& own() {
     static CoverageFile file;
     return file;
@@ -28,7 +29,7 @@ class CoverageFile {
   CoverageFile& operator=(const CoverageFile&) = delete;
 
   bool wanted() const { return descriptor_ >= 0; }
-  // Appends it in one write, since other processes append to the same file.
+  // Appends the line in one write, because other processes append to the same file.
   void add(const std::string& line) {
     const std::lock_guard lock(mutex_);
     if (!lines_.insert(line).second) return;
@@ -66,7 +67,7 @@ class CoverageFile {
   int descriptor_ = -1;
 };
 
-// One rank's part of a call, in the order of the factors that tests/coverage/count names.
+// Records one rank's part of a call, in the order of the factors that tests/coverage/count names.
 inline void record_case(const Way& way, const CollectiveCase& work, const Placement& placement, bool in_stream) {
   CoverageFile& file = CoverageFile::own();
   if (!file.wanted()) return;

@@ -1,5 +1,5 @@
-// A library that stands for libcublasLt.so.13: products on the host, in the order of the stream of the driver that
-// stands for CUDA's. It refuses what cuBLASLt would refuse: shapes that do not meet, strides that are too short.
+// Stands for libcublasLt.so.13: it computes products on the host, in the order of the stream of the fake CUDA driver.
+// It refuses the same as cuBLASLt: shapes that do not match, and strides that are too short.
 #include <dlfcn.h>
 
 #include <bit>
@@ -49,7 +49,7 @@ bool fits(const Operand& a, const Operand& b, const Layout& d) {
   return a.columns() == b.rows() && a.rows() == d.rows && b.columns() == d.columns;
 }
 
-// Behind what the stream holds: it is waited for.
+// Waits for the work that the stream holds, so that the product comes after it.
 void synchronize(void* stream) {
   using GetProcAddress = int(const char*, void**, int, std::uint64_t, int*);
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -1,5 +1,5 @@
-// What a test does with the driver that stands for libcuda.so.1: ask for errors, and give kernels a host function.
-// Found by dlsym in the loaded library, so that a test links no CUDA.
+// A test controls the fake libcuda.so.1 with these functions: it asks for errors, and gives kernels a host function.
+// They are found by dlsym in the loaded library, so that a test links no CUDA.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,32 +9,33 @@
 
 namespace wreath::test {
 
-// Of one grid: called once, with the kernel's parameters.
+// Runs one grid. It is called once, with the kernel's parameters.
 using FakeKernel = void (*)(unsigned blocks, unsigned threads, void** parameters);
 
 struct FakeCuda {
-  // The next `times` calls of `function` ("cuMemAlloc") return `result`.
+  // Makes the next `times` calls of `function` ("cuMemAlloc") return `result`.
   void (*fail)(const char* function, int result, int times);
-  // All work that streams hold or get fails with `result` from now on; 0: the device works again.
+  // Makes all work that streams hold or get fail with `result` from now on. With 0 the device works again.
   void (*lose)(int result);
-  // What modules have under `name`; its parameter has `bytes` bytes.
+  // Gives modules a kernel of this name, whose parameter has `bytes` bytes.
   void (*set_kernel)(const char* name, FakeKernel kernel, std::size_t bytes);
-  // What cuDeviceGetAttribute says of all devices.
+  // Sets the answer of cuDeviceGetAttribute for all devices.
   void (*set_attribute)(int attribute, int value);
-  // What kernels of `device` may do with the byte at `data`: 0 nothing, 1 read it, 2 also write it, 3 as of its own
-  // memory.
+  // Returns how kernels of `device` may use the byte at `data`. 0 means not at all, 1 read it, 2 also write it, 3 like
+  // memory of the device itself.
   int (*reaches)(int device, const void* data);
-  // Memory, mappings, registrations, streams and events that were made and not yet freed.
+  // Counts the memory, mappings, registrations, streams and events that were made and not freed yet.
   int (*alive)();
-  // How often cuPointerGetAttributes was asked.
+  // Counts the calls of cuPointerGetAttributes.
   int (*pointers_asked)();
-  // Whether a thread of the program captures so that no other may make calls that wait or allocate, unless it says that
-  // they are none of the capture's.
+  // Says whether a thread of the program captures. Then no other thread may make calls that wait or allocate, unless it
+  // says that they are not part of the capture.
   void (*program_captures)(int does);
-  // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.
+  // Lets this process open a handle that it exported itself. The real driver refuses that; the test of a handle needs
+  // it in one process.
   void (*other_process)(int is);
 
-  // All null where the driver of this process is a real one, or none.
+  // Returns the functions. All are null where this process has a real driver, or none.
   static FakeCuda find() {
     FakeCuda fake{};
     void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

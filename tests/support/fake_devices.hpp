@@ -1,4 +1,4 @@
-// Machines with devices: a healthy one with GPUs and RDMA, and a small virtual one.
+// Makes machines with devices: a healthy one with GPUs and RDMA, and a small virtual one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace wreath::test {
 
-// A PCI device; its folder lies below those of its bridges.
+// A PCI device; its folder is below the folders of its bridges.
 struct FakePci {
   std::string bridges;  // "pci0000:16/0000:16:00.0"
   std::string address;
@@ -33,7 +33,7 @@ inline void add_pci(const FakeMachine& machine, const FakePci& pci, const std::s
 
 struct FakeInterface {
   std::string name;
-  std::string device;  // its folder; empty: virtual
+  std::string device;  // the device's folder; empty: virtual
   std::string type = "1";
   std::string state = "up";
   std::string speed = "100000";
@@ -68,7 +68,7 @@ inline void name_machine(const FakeMachine& machine, const std::string& host, co
   machine.file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: " + processor + "\nflags\t\t: fpu sse avx512f");
 }
 
-// Two packages, a GPU and an RDMA device behind one bridge on each, one Ethernet card.
+// Makes a server of two packages, each with a GPU and an RDMA device behind one bridge, and one Ethernet card.
 inline void make_gpu_server(const FakeMachine& machine) {
   machine.processors({2, 1, 4, 2});
   name_machine(machine, "h1", "6.1.0-18-amd64", "Intel(R) Xeon(R) Platinum 8480+");
@@ -96,7 +96,7 @@ inline void make_gpu_server(const FakeMachine& machine) {
   add_rdma(machine, "mlx5_1", hca1.folder(), "1: DOWN");
 }
 
-// One package of two cores without NUMA, in a virtual machine whose control group has one core and 2 GiB.
+// Makes a virtual machine of one package with two cores, without NUMA. Its control group has one core and 2 GiB.
 inline void make_small_virtual(const FakeMachine& machine) {
   machine.file("/sys/devices/system/cpu/online", "0-1");
   for (const char* const number : {"0", "1"}) {  // without caches

@@ -1,4 +1,4 @@
-// Folders that stand for another machine's /sys and /proc.
+// Makes folders that stand for another machine's /sys and /proc.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace wreath::test {
 
-// Of each package, node and core so many parts.
+// Counts the nodes of a package, the cores of a node and the threads of a core.
 struct Shape {
   int packages = 1;
   int nodes = 1;
@@ -29,7 +29,7 @@ class FakeMachine {
     make_parent(path);
     std::ofstream(root() + path) << text << '\n';
   }
-  // As the kernel's links between devices and their classes: `target` is a path of the same machine.
+  // Makes a link like the kernel's links between devices and their classes. `target` is a path of the same machine.
   void link(const std::string& path, const std::string& target) const {
     make_parent(path);
     std::filesystem::create_directories(root() + target);
@@ -37,7 +37,7 @@ class FakeMachine {
   }
   void allow(const std::string& list) const { file("/proc/self/status", "Name:\tx\nCpus_allowed_list:\t" + list); }
 
-  // Numbered as Linux does on most servers: the first threads of all cores, then the second ones.
+  // Numbers processors as Linux does on most servers: the first threads of all cores, then the second ones.
   void processors(const Shape& shape) const {
     const int cores = shape.packages * shape.nodes * shape.cores;
     const int all = cores * shape.threads;
@@ -53,7 +53,7 @@ class FakeMachine {
     }
   }
 
-  // Both forms of a set of processors.
+  // Writes both forms of a set of processors.
   void processor_set(const std::string& list_file, const std::string& mask_file, const std::string& list) const {
     file(list_file, list);
     file(mask_file, mask_of(list));
@@ -66,7 +66,7 @@ class FakeMachine {
     std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
   }
 
-  // "0-3,8" as the mask that stands in a second file for those who read masks: "0000010f".
+  // Returns the mask form of a list such as "0-3,8", which the kernel writes into a second file: "0000010f".
   static std::string mask_of(const std::string& list) {
     std::vector<std::uint32_t> words(1);
     std::istringstream ranges(list);
@@ -86,7 +86,7 @@ class FakeMachine {
     return mask;
   }
 
-  // The threads of `count` cores from `first` on.
+  // Returns the list of all threads of `count` cores from `first` on.
   static std::string everyone(int first, int count, int threads, int cores) {
     std::string list;
     for (int thread = 0; thread < threads; ++thread) {
@@ -120,7 +120,8 @@ class FakeMachine {
     cache(3, 3, "Unified", "32768K", everyone(node * shape.cores, shape.cores, shape.threads, cores));
   }
 
-  // Hundreds of small files are made in a moment where they are in memory. Tests look there for what Wreath leaves.
+  // Returns a folder in memory, where hundreds of small files are made in a moment. Its name is not one of Wreath's,
+  // because tests look there for files that Wreath leaves.
   static Folder in_memory() {
     constexpr const char* kMemory = "/dev/shm";
     return ::access(kMemory, W_OK) == 0 ? Folder(std::string(kMemory) + "/fake-machine-") : Folder();

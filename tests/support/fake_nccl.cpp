@@ -1,4 +1,5 @@
-// Stands for a libnccl.so.2: its calls do nothing, which takes no time. FAKE_NCCL_VERSION, FAKE_NCCL_REFUSES.
+// Stands for libnccl.so.2. Its calls do nothing, which takes no time. FAKE_NCCL_VERSION sets its version;
+// FAKE_NCCL_REFUSES makes it refuse.
 #include <cstddef>
 #include <cstdlib>
 

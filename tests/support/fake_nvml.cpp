@@ -1,5 +1,5 @@
-// Stands for NVIDIA's management library. Its GPUs are at 0000:17 .. 1b:00.0: 17 and 18 have four links to each other,
-// 19 and 1a eighteen to switches, 1b none.
+// Stands for NVIDIA's management library. Its GPUs are at 0000:17 .. 1b:00.0. The GPUs 17 and 18 have four links to
+// each other. The GPUs 19 and 1a have eighteen links to switches, and 1b has none.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -58,7 +58,7 @@ NvmlResult nvmlDeviceGetTopologyCommonAncestor(NvmlDevice a, NvmlDevice b, int* 
   return kNvmlSuccess;
 }
 
-// The link after the last one is there, and down.
+// Reports a link behind the last one as present, but down.
 NvmlResult nvmlDeviceGetNvLinkState(NvmlDevice device, unsigned link, int* active) {
   if (link >= of(device).links + 1) return kInvalid;
   *active = link < of(device).links ? kNvmlEnabled : 0;

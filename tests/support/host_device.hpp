@@ -1,4 +1,4 @@
-// Says whether the build has devices, for tests that are of the CPU, too.
+// Says whether the build has devices, for tests that run on the CPU, too.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline Status copy_bytes(void* target, const void* source, std::size_t bytes) {
   return {};
 }
 
-// Why a test of a device is skipped.
+// Says why a test of a device is skipped.
 inline constexpr const char* kNeedsDevices = "this build has no devices: run it in one of cmake -DWREATH_DEVICE=ON";
 
 }  // namespace wreath::test

@@ -1,4 +1,4 @@
-// What a trace must hold where lanes did what their schedule says.
+// Compares a trace with the schedule that lanes had to run.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace wreath::test {
 
-// One tile of a step.
+// Describes one tile of a step.
 struct Traced {
   std::uint16_t lane;
   std::uint32_t step;
@@ -27,7 +27,7 @@ struct Traced {
   }
 };
 
-// The tiles of steps of one lane that have elements, in their order.
+// Returns the tiles with elements of one lane's steps, in their order.
 inline std::vector<Traced> scheduled(const Lowered& program, const LoweredLane& lane, const Geometry& geometry) {
   std::vector<Traced> all;
   const auto add = [&](std::uint32_t index, std::uint32_t tile) {
@@ -48,8 +48,9 @@ inline std::vector<Traced> scheduled(const Lowered& program, const LoweredLane& 
   return all;
 }
 
-// Where the trace of one call differs from the schedule; empty: nowhere. The halves of a fused step count once. Lanes
-// of one number (those of an exchange) are told apart by nobody: of them the order is not looked at.
+// Returns the place where the trace of one call differs from the schedule; empty where it does not. The halves of a
+// fused step count once. Lanes of the same number, such as an exchange's, cannot be distinguished, so their order is
+// not compared.
 inline std::string differs(const StepTrace& trace, const Lowered& program, const Geometry& geometry) {
   std::vector<Traced> wanted;
   bool ordered = true;

@@ -1,5 +1,5 @@
-// A rank that ends within its start: all have met, and it has linked with nobody yet. Its connections close some time
-// before its process can be seen to have ended, as it may be by chance where a process is large.
+// Ends a rank within its start: all ranks have met, and it has linked with nobody yet. Its connections close some time
+// before its process is seen to have ended. By chance this may happen to a large process, too.
 #pragma once
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 namespace wreath::testing_support {
 
-// Returns where they do not meet.
+// Returns only where the ranks do not meet.
 inline Status meet_and_die(const CommunicatorOptions& options) {
   const auto job = environment_job();
   if (!job) return job.error();

@@ -1,5 +1,5 @@
-// Hosts made of network namespaces, each with cards eth0 and eth1 on two switches. Needs root and iproute2; else made()
-// is false and the test skips itself.
+// Makes hosts of network namespaces, each with cards eth0 and eth1 on two switches. This needs root and iproute2:
+// otherwise made() is false and the test skips itself.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ class Network {
   static constexpr const char* kNeeds =
       "makes network namespaces: install iproute2, and run it as root where that is allowed";
 
-  // The namespace of a host; of the switches: -1.
+  // Returns the namespace of a host; -1 stands for the switches.
   static std::string space(int host) {
     return "wreath-" + text(static_cast<int>(::getpid())) + "-" + (host < 0 ? "switch" : text(host));
   }
@@ -44,19 +44,19 @@ class Network {
     const std::string network = text(73 + card);
     return family_ == Family::V4 ? "10." + network + ".0." + text(host + 1) : "fd" + network + "::" + text(host + 1);
   }
-  // Gives the card an address that means something on its network alone, without the card's name; empty: this kernel
-  // has no IPv6.
+  // Gives the card an address that is valid on its network only, without the card's name. Returns the address, which is
+  // empty where this kernel has no IPv6.
   std::string add_link_local(int host, int card = 0) const {
     const std::string link_local = "fe80::" + text(host + 1);
     const bool done = sh(in(host) + "addr add " + link_local + "/64 dev eth" + text(card) + " nodad");
     return done ? link_local : std::string();
   }
-  // The host sees it: its card has no carrier any more.
+  // Unplugs a card. The host sees this: its card has no carrier any more.
   bool unplug(int host, int card = 0) const { return sh(in(-1) + "link set p" + text(host) + text(card) + " down"); }
-  // No host sees it: what goes to this switch is lost.
+  // Breaks a switch. No host sees this: packets to this switch are lost.
   bool break_switch(int card) const { return sh(in(-1) + "link set br" + text(card) + " down"); }
-  // What comes to these ports of a host from others is dropped without an answer. False: neither nft nor iptables can
-  // do it.
+  // Makes a host drop packets from others to these ports, without an answer. Returns false where neither nft nor
+  // iptables can do it.
   bool filter(int host, int first, int last) const {
     const std::string exec = "ip netns exec " + space(host) + " ";
     const std::string range = text(first) + "-" + text(last);
@@ -67,7 +67,8 @@ class Network {
                       text(first) + ":" + text(last) + " -j DROP");
   }
 
-  // Moves this process to the host whose namespace has this name; `names`: what it has as /etc/hosts, where not empty.
+  // Moves this process to the host whose namespace has this name. `names` becomes the process's /etc/hosts where it is
+  // not empty.
   static bool enter(const std::string& space, const std::string& names = {}) {
     const Fd file(::open(("/run/netns/" + space).c_str(), O_RDONLY | O_CLOEXEC));
     if (!file || ::setns(file.get(), CLONE_NEWNET) != 0) return false;

@@ -1,5 +1,5 @@
-// Few of all combinations of some factors' values, so that every two values of two factors that may stand together do
-// so in one of them. A fixed seed makes the choice the same everywhere.
+// Chooses a few of all combinations of some factors' values. Every two values of two factors that may stand together do
+// so in one chosen combination. A fixed seed makes the choice the same everywhere.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,10 @@ using Choice = std::vector<int>;
 struct Factors {
   // A test takes a value of a factor and one of a later factor.
   using Test = std::function<bool(int factor, int value, int later, int later_value)>;
-  std::vector<int> sizes;  // how many values each has
-  Test fit;                // whether the two may stand together; null: all may
-  Test wanted;             // whether they must, where they may; null: all must
+  std::vector<int> sizes;  // the number of values of each
+  Test fit;                // whether the two may stand together; null: yes
+  // Says whether two values that may stand together must do so; null means that all must.
+  Test wanted;
 
   int count() const { return static_cast<int>(sizes.size()); }
   bool may_meet(int factor, int value, int other, int other_value) const {
@@ -45,7 +46,7 @@ void for_each_pair(const Factors& factors, const Visit& visit) {
   }
 }
 
-// All combinations whose values may meet.
+// Returns all combinations whose values may stand together.
 inline std::vector<Choice> all_combinations(const Factors& factors) {
   std::vector<Choice> all{{}};
   for (int factor = 0; factor < factors.count(); ++factor) {
@@ -66,7 +67,7 @@ inline std::vector<Choice> all_combinations(const Factors& factors) {
   return all;
 }
 
-// How many pairs that must meet do in none of the combinations.
+// Counts the pairs that must stand together and do so in none of the combinations.
 inline int pairs_missing(const Factors& factors, const std::vector<Choice>& combinations) {
   int missing = 0;
   for_each_pair(factors, [&](int factor, int value, int later, int other) {
@@ -78,7 +79,8 @@ inline int pairs_missing(const Factors& factors, const std::vector<Choice>& comb
   return missing;
 }
 
-// Chooses one combination after the other, of a few candidates the one with the most pairs that none before it has.
+// Chooses one combination after the other. Of a few candidates it takes the one with the most pairs that no earlier
+// combination has.
 class PairwiseChooser {
  public:
   PairwiseChooser(const Factors& factors, std::uint64_t seed) : factors_(factors), random_(seed) {
@@ -128,7 +130,8 @@ class PairwiseChooser {
   std::uint64_t random_below(std::uint64_t end) { return random_() % end; }  // the same in every C++ library
   int set_value(const Choice& choice, int factor) const { return choice[static_cast<std::size_t>(factor)]; }
 
-  // A combination with a pair that is still open; empty where that pair cannot be: it is open no more.
+  // Returns a combination with a pair that is still open. Returns an empty one where that pair is impossible: the pair
+  // is then no longer open.
   Choice candidate_with_an_open_pair() {
     std::size_t found = random_below(open_.size());
     while (open_[found] == 0) found = (found + 1) % open_.size();
@@ -149,8 +152,8 @@ class PairwiseChooser {
     return {};
   }
 
-  // Sets the factors order[next...], of each the value with the most open pairs first; goes back where one has no value
-  // left that fits.
+  // Sets the factors order[next...]; each factor first tries the value with the most open pairs. Goes back where a
+  // factor has no fitting value left.
   bool fill(Choice& choice, const std::vector<int>& order, std::size_t next) {
     if (next == order.size()) return true;
     for (std::size_t i = next; i < order.size(); ++i) {
@@ -214,9 +217,10 @@ class PairwiseChooser {
 
   const Factors& factors_;
   std::mt19937_64 random_;
-  std::vector<std::size_t> first_;  // of each factor: where its values begin
+  // The position, by factor, at which its values begin.
+  std::vector<std::size_t> first_;
   std::size_t total_ = 0;
-  std::vector<std::uint8_t> may_;   // pairs that may meet
+  std::vector<std::uint8_t> may_;   // pairs that may stand together
   std::vector<std::uint8_t> open_;  // pairs that are in no combination yet
   int left_ = 0;
 };

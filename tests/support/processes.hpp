@@ -1,5 +1,5 @@
-// Ranks as processes: the test program starts itself again with a role, talks to it over two pipes
-// and collects how it ended. Children die with the parent.
+// Runs ranks as processes: the test program starts itself again with a role, talks to it over two pipes, and collects
+// how it ended. Children die with the parent.
 //
 // Roles are declared beside the tests, and tests/support/test_main.cpp runs them:
 //   WREATH_ROLE(loop) { return child.create().error() ... ; }
@@ -39,7 +39,7 @@ namespace wreath::testing_support {
 
 using Arguments = std::map<std::string, std::string>;
 
-// Sanitizers slow everything: deadlines of tests are multiplied by this.
+// Deadlines of tests are multiplied by this, because sanitizers slow everything.
 #if defined(WREATH_SANITIZED)
 inline constexpr int kSlower = 5;
 inline constexpr bool kSanitized = true;
@@ -48,10 +48,10 @@ inline constexpr int kSlower = 1;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Clocks of communicators, for tests that wait until they run out.
+// The clocks of communicators, for tests that wait until they run out.
 inline constexpr int kClockMs = kSanitized ? 2'000 : 1'500;
 
-// `normal` rounds, or `many` with WREATH_TEST_LONG=1.
+// Returns `normal`, or `many` with WREATH_TEST_LONG=1.
 inline int rounds(int normal, int many) {
   const auto long_run = setting_boolean(Setting::TestLong);
   return long_run && *long_run ? many : normal;
@@ -76,7 +76,7 @@ using test::Folder;
 class LineReader {
  public:
   explicit LineReader(Fd pipe) : pipe_(std::move(pipe)) {}
-  // nullopt: the other end closed, or `ms` are over.
+  // Returns the next line, or nullopt where the other end closed or `ms` are over.
   std::optional<std::string> line(std::int64_t ms) {
     const Deadline deadline = Deadline::after_ms(ms);
     for (;;) {
@@ -108,7 +108,7 @@ inline void write_line(int descriptor, const std::string& text) {
 inline constexpr int kCommandsDescriptor = 3;
 inline constexpr int kReportsDescriptor = 4;
 
-// What a role knows of itself, in the child.
+// Gives a role, in the child, its arguments and its way to the parent.
 class Child {
  public:
   explicit Child(Arguments arguments) : arguments_(std::move(arguments)), commands_(Fd(kCommandsDescriptor)) {}
@@ -122,11 +122,11 @@ class Child {
     const auto found = arguments_.find(name);
     return found == arguments_.end() ? fallback : std::stoll(found->second);
   }
-  // A line to the parent.
+  // Writes a line to the parent.
   void report(const std::string& line) const { write_line(kReportsDescriptor, line); }
-  // The parent's next line; empty when it is gone or silent.
+  // Returns the parent's next line; empty when the parent is gone or silent.
   std::string command(std::int64_t ms = 60'000) { return commands_.line(ms).value_or(""); }
-  // The id of the job: rank 0 makes it, the parent hands it on.
+  // Returns the id of the job: rank 0 makes it, and the parent hands it to the others.
   UniqueId id() {
     if (rank() == 0) {
       const UniqueId made = UniqueId::create().value();
@@ -135,8 +135,8 @@ class Child {
     }
     return UniqueId::parse(command().substr(3)).value();
   }
-  // Options from the arguments transport, devices, device_RANK, algorithm, handwritten, stall_ms, arrival_ms, late_ms
-  // and bootstrap_ms.
+  // Returns options from the arguments transport, devices, device_RANK, algorithm, handwritten, stall_ms, arrival_ms,
+  // late_ms and bootstrap_ms.
   CommunicatorOptions options() const {
     CommunicatorOptions options;
     std::istringstream names(text("transport"));
@@ -151,7 +151,7 @@ class Child {
     return options;
   }
   Result<Communicator> create() { return Communicator::create(id(), rank(), ranks(), options()); }
-  // Says how the role failed: "error CODE RANK MESSAGE", and gives the exit code for it.
+  // Reports the failure of the role as "error CODE RANK MESSAGE", and returns the exit code for it.
   int failed(const Error& error) const {
     report("error " + std::to_string(static_cast<int>(error.code)) + " " + std::to_string(error.failed_rank) + " " +
            error.message);
@@ -163,7 +163,7 @@ class Child {
   LineReader commands_;
 };
 
-// For Child::options(): a rank is late after a third of kClockMs, and missed after all of it.
+// Returns arguments for Child::options(): a rank is late after a third of kClockMs, and missed after all of it.
 inline Arguments short_clocks() {
   const std::string clock = std::to_string(kClockMs);
   return {{"stall_ms", clock}, {"arrival_ms", clock}, {"late_ms", std::to_string(kClockMs / 3)}};
@@ -178,7 +178,7 @@ inline std::map<std::string, RoleFunction>& roles() {
   return table;
 }
 
-// Of two roles of one name in a program it ends the program.
+// Adds a role to the table. A second role of the same name ends the program.
 inline bool add_role(const char* name, RoleFunction function) {
   if (roles().emplace(name, function).second) return true;
   std::cerr << "two roles are called " << name << "\n";
@@ -192,7 +192,7 @@ inline bool add_role(const char* name, RoleFunction function) {
 
 // ---- the parent's side ----
 
-// What a role said with Child::failed().
+// Holds the failure that a role reported with Child::failed().
 struct Failure {
   ErrorCode code;
   int failed_rank;
@@ -233,7 +233,7 @@ class RankProcess {
                            const std::string& log) {
     int commands[2];
     int reports[2];
-    // Commands go through sockets: what is sent to a process that has ended must not end this one by SIGPIPE.
+    // Commands go through sockets, because a write to a process that has ended must not end this one by SIGPIPE.
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, commands) != 0 || ::pipe2(reports, O_CLOEXEC) != 0)
       throw std::runtime_error("no pipes for a rank's process");
     std::vector<std::string> words{"/proc/self/exe", "--role=" + role};
@@ -250,7 +250,7 @@ class RankProcess {
       const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
       ::dup2(output, 1);
       ::dup2(output, 2);
-      // Through high numbers: the pipes themselves may be 3 and 4.
+      // The descriptors go through high numbers, because the pipes themselves may be 3 and 4.
       const int from = ::fcntl(commands[0], F_DUPFD_CLOEXEC, 100);
       const int to = ::fcntl(reports[1], F_DUPFD_CLOEXEC, 100);
       ::dup2(from, kCommandsDescriptor);
@@ -270,7 +270,7 @@ class RankProcess {
     const std::string text = line + "\n";
     static_cast<void>(::send(commands_.get(), text.data(), text.size(), MSG_NOSIGNAL));
   }
-  // The next line it reports; kept in lines().
+  // Returns the next line that the process reports, and keeps it in lines().
   std::optional<std::string> line(std::int64_t ms) {
     auto found = reports_.line(ms);
     if (found) lines_.push_back(*found);
@@ -285,7 +285,8 @@ class RankProcess {
       if (found->starts_with(start)) return true;
     }
   }
-  // Its exit code, 1000 + the signal that ended it, or nullopt (and it is killed) after `ms`.
+  // Returns the exit code, or 1000 + the signal that ended the process. Returns nullopt, and kills the process, after
+  // `ms`.
   std::optional<int> join(std::int64_t ms) {
     const Deadline deadline = Deadline::after_ms(ms);
     int status = 0;
@@ -306,7 +307,7 @@ class RankProcess {
   }
   const std::vector<std::string>& lines() const { return lines_; }
   std::optional<Failure> failure() const { return failure_of(lines_); }
-  // What it printed.
+  // Returns the output of the process.
   std::string log() const {
     std::ifstream file(log_);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -322,7 +323,7 @@ class RankProcess {
   std::vector<std::string> lines_;
 };
 
-// The ranks of one job, each a process with the same role. Arguments `rank` and `ranks` are added.
+// Holds the ranks of one job, each a process with the same role. The arguments `rank` and `ranks` are added.
 class Job {
  public:
   Job(const std::string& role, int ranks, Arguments arguments = {}, Arguments environment = {}) {
@@ -338,7 +339,7 @@ class Job {
   RankProcess& operator[](int rank) { return processes_[static_cast<std::size_t>(rank)]; }
   const Folder& folder() const { return folder_; }
 
-  // Hands the id of rank 0 to the others, `times` times (one for each communicator made).
+  // Hands the id of rank 0 to the others, `times` times: once for each communicator that is made.
   bool share_id(int times = 1) {
     for (int i = 0; i < times; ++i) {
       if (!processes_[0].wait_for("id ", 20'000 * kSlower)) return false;
@@ -355,7 +356,7 @@ class Job {
   void command_all(const std::string& line) const {
     for (const RankProcess& process : processes_) process.command(line);
   }
-  // What they all printed, for messages of failed expectations.
+  // Returns the output of all ranks, for messages of failed expectations.
   std::string logs() const {
     std::string text;
     for (const RankProcess& process : processes_) {

@@ -1,4 +1,4 @@
-// Random groups of sends and receives that match over all ranks, with the data each message carries.
+// Makes random groups of sends and receives that match over all ranks, with the data of each message.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace wreath::test {
 
-// A message of bytes that say which message it is and where in it they are.
+// A message whose bytes depend on the message and on their position in it.
 struct RandomMessage {
   Rank from;
   Rank to;
@@ -24,7 +24,7 @@ struct RandomMessage {
     for (std::size_t i = 0; i < bytes; ++i) all[i] = at(i);
     return all;
   }
-  // The first wrong byte of what was received; -1: none.
+  // Returns the position of the first wrong received byte; -1 where there is none.
   std::ptrdiff_t first_wrong(const std::vector<std::byte>& received) const {
     if (received.size() != bytes) return 0;
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -34,7 +34,7 @@ struct RandomMessage {
   }
 };
 
-// One call of a rank: message `index`, sent or received.
+// Describes one call of a rank, which sends or receives message `index`.
 struct RandomCall {
   std::size_t index;
   bool sends;
@@ -45,7 +45,8 @@ struct RandomExchange {
   std::vector<std::vector<RandomCall>> calls;  // by rank, in an order of its own
 };
 
-// Sizes up to `most_bytes`: many are 0 or small, some just beside multiples of `tile_bytes`.
+// Returns a random size up to `most_bytes`. Many sizes are 0 or small, and some are just beside multiples of
+// `tile_bytes`.
 inline std::size_t random_size(std::mt19937_64& random, std::size_t tile_bytes, std::size_t most_bytes) {
   switch (random() % 6) {
     case 0: return 0;
@@ -55,8 +56,8 @@ inline std::size_t random_size(std::mt19937_64& random, std::size_t tile_bytes, 
   }
 }
 
-// Up to two messages per pair of ranks on the average, several for some, to the own rank as well. The order of calls
-// differs from rank to rank, but for the messages of one pair and direction.
+// Makes up to two messages per pair of ranks on average, several for some pairs, and some to the own rank. The order of
+// calls differs from rank to rank, except for messages of one pair and direction.
 inline RandomExchange random_exchange(int ranks, std::mt19937_64& random, std::size_t tile_bytes,
                                       std::size_t most_bytes) {
   RandomExchange exchange;
@@ -73,7 +74,7 @@ inline RandomExchange random_exchange(int ranks, std::mt19937_64& random, std::s
   for (auto& calls : exchange.calls) {
     const std::vector<RandomCall> in_order = calls;
     std::shuffle(calls.begin(), calls.end(), random);
-    // Messages of one pair come in the order of their indices again.
+    // Messages of one pair get the order of their indices back.
     const auto same_pair = [&](const RandomCall& a, const RandomCall& b) {
       const RandomMessage& one = exchange.messages[a.index];
       const RandomMessage& other = exchange.messages[b.index];

@@ -1,4 +1,4 @@
-// A process to which the kernel refuses a system call from now on, as containers and sandboxes do.
+// Makes the kernel refuse a system call to this process from now on, as containers and sandboxes do.
 #pragma once
 
 #include <linux/filter.h>
@@ -11,7 +11,7 @@
 
 namespace wreath::test {
 
-// EPERM for good. Not for threads that run already.
+// Makes the call fail with EPERM for good. Threads that run already are not affected.
 inline void refuse_system_call(long number) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,4 +1,4 @@
-// What a process holds, as /proc tells it: tests compare before and after.
+// Counts the resources that a process holds, by /proc: tests compare the counts before and after.
 #pragma once
 
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ inline int entries_of(const std::string& folder) {
   return gone ? 0 : static_cast<int>(std::distance(begin(all), end(all)));
 }
 
-// Links of /proc/PID/fd whose target contains `part`.
+// Counts the links of /proc/PID/fd whose target contains `part`.
 inline int descriptors_of(pid_t pid, const std::string& part) {
   std::error_code gone;
   int found = 0;
@@ -47,7 +47,7 @@ struct Resources {
   int descriptors = 0;
   int threads = 0;
   int memfds = 0;  // descriptors of the library's shared memory
-  int maps = 0;    // mappings of it
+  int maps = 0;    // mappings of that memory
   long resident_kib = 0;
 
   bool same_counts(const Resources& other) const {
@@ -68,7 +68,7 @@ inline Resources resources_of(pid_t pid = ::getpid()) {
   return found;
 }
 
-// From now on this process can open `spare` descriptors and no more, whatever gaps there are between its numbers.
+// Makes this process able to open only `spare` more descriptors, whatever gaps there are between its numbers.
 inline void leave_descriptors(int spare) {
   constexpr rlim_t kMost = 256;
   const rlimit both{kMost, kMost};
@@ -85,7 +85,7 @@ inline std::string describe(const Resources& all) {
   return text.str();
 }
 
-// Names in /dev/shm and Wreath's abstract UNIX sockets: what could outlive a process.
+// Returns the names in /dev/shm and Wreath's abstract UNIX sockets, because these could outlive a process.
 inline std::set<std::string> left_on_host() {
   std::set<std::string> found;
   std::error_code gone;
@@ -101,7 +101,7 @@ inline std::set<std::string> left_on_host() {
   return found;
 }
 
-// Whether all that was not there `before` goes away within 5 s: other programs of the host come and go.
+// Returns whether all names that were not there `before` go away within 5 s. Other programs of the host come and go.
 inline bool nothing_left_since(const std::set<std::string>& before) {
   const auto nothing_new = [&] {
     const std::set<std::string> now = left_on_host();

@@ -1,5 +1,5 @@
-// Members of one process whose every message goes through rank 0, as messages between many hosts do: no pair has a
-// connection. What holds with them rests on nothing but the interface of Members.
+// Makes members of one process whose every message goes through rank 0, as messages between many hosts do: no pair has
+// a connection. A test with them relies only on the interface of Members.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace wreath::testing_support {
 
-// The inboxes of all ranks.
+// Holds the inboxes of all ranks.
 class Route {
  public:
   struct Letter {
@@ -44,7 +44,7 @@ class Route {
     const Rank next = letter.from == 0 ? letter.to : 0;
     push(next, std::move(letter));
   }
-  // Rank 0 has taken it, and it is for another rank.
+  // Sends on a letter that rank 0 has taken and that is for another rank.
   void pass_on(Letter letter) {
     const std::lock_guard lock(mutex_);
     ++passed_on_;
@@ -56,7 +56,7 @@ class Route {
     if (of(rank).dead) return {};
     return std::exchange(of(rank).letters, {});
   }
-  // Whether a letter of `rank` still waits somewhere where it will be taken.
+  // Returns whether a letter of `rank` still waits in a box whose owner will take it.
   bool has_letters_of(Rank rank) {
     const std::lock_guard lock(mutex_);
     for (const Box& box : boxes_) {
@@ -67,12 +67,12 @@ class Route {
     }
     return false;
   }
-  // `rank`, any but 0, dies: the others learn it after all that it said before.
+  // Kills `rank`, which is any but 0. The others learn of the death after all letters that it sent before.
   void kill(Rank rank) {
     const std::lock_guard lock(mutex_);
     die(rank);
   }
-  // It dies in place of sending one more letter than `letters`.
+  // Makes the rank die when it would send one more letter than `letters`.
   void kill_after(Rank rank, std::size_t letters) {
     const std::lock_guard lock(mutex_);
     of(rank).letters_left = letters;
@@ -81,7 +81,7 @@ class Route {
     const std::lock_guard lock(mutex_);
     return of(rank).dead;
   }
-  // How many letters rank 0 passed on.
+  // Returns how many letters rank 0 passed on.
   std::size_t passed_on() {
     const std::lock_guard lock(mutex_);
     return passed_on_;
@@ -131,7 +131,7 @@ class RoutedMembers final : public Members, public Progress::Client {
     progress_ = &progress;
     route_->open(rank(), progress);
     progress.add(*this);
-    progress.kick();  // what came before
+    progress.kick();  // for letters that came before
     return {};
   }
   void stop() override {

@@ -1,5 +1,5 @@
-// What a suite takes every row of the registry through: over every transport, with a pairwise choice of all else. With
-// WREATH_TEST_LONG=1 that is the whole product; under a sanitizer rows are a factor like the others.
+// Tests every row of the registry over every transport, with a pairwise choice of all other factors. With
+// WREATH_TEST_LONG=1 it tests the whole product. Under a sanitizer rows are a factor like the others.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace wreath::test {
 
-// The ranks of a communicator, and what its options cut calls into; 0: as by default.
+// Says how many ranks a communicator has, and how its options cut calls; 0 means the default.
 struct Shape {
   int ranks = 1;
   std::size_t tile_bytes = 0;
@@ -36,7 +36,7 @@ struct Shape {
   }
 };
 
-// `usual` numbers of ranks, or 1 to 17 with WREATH_TEST_LONG=1.
+// Returns shapes of the `usual` numbers of ranks, or of 1 to 17 with WREATH_TEST_LONG=1.
 inline std::vector<Shape> shapes_of_ranks(std::vector<int> usual, const Shape& like = {}) {
   if (testing_support::rounds(0, 1) == 1) {
     usual.resize(17);
@@ -50,7 +50,7 @@ inline std::vector<Shape> shapes_of_ranks(std::vector<int> usual, const Shape& l
 // Sets the count of a case, or the counts of its blocks.
 using Amount = std::function<void(CollectiveCase& work)>;
 
-// `count` elements, and `each` for each rank.
+// Returns an amount of `count` elements, and `each` more for each rank.
 inline Amount elements(std::ptrdiff_t count, std::ptrdiff_t each = 0) {
   return [=](CollectiveCase& work) { work.count = static_cast<std::size_t>(count + each * work.ranks); };
 }
@@ -58,14 +58,16 @@ inline Amount elements(std::ptrdiff_t count, std::ptrdiff_t each = 0) {
 struct RowMatrix {
   std::vector<Shape> shapes;
   std::vector<Amount> amounts;
-  unsigned traits = 0;                   // that a row must have
-  std::size_t amounts_of_all_types = 0;  // of the whole product: the others are of few types, and summed
+  unsigned traits = 0;  // that a row must have
+  // In the whole product so many of the first amounts have all types and operators. The others have few types, and
+  // the operator Sum.
+  std::size_t amounts_of_all_types = 0;
   std::span<const DataType> dtypes = all_dtypes();
-  std::span<const ReduceOp> ops = all_ops();  // the first is for rows that do not combine
-  Device* device = nullptr;                   // as in Surroundings
+  std::span<const ReduceOp> ops = all_ops();  // rows that do not combine use the first
+  Device* device = nullptr;                   // the same as in Surroundings
 };
 
-// The factors of the cases of some rows.
+// Lists the factors of the cases of some rows.
 class RowFactors {
  public:
   enum Factor { kRow, kWay, kShape, kDtype, kOp, kAmount, kRoot, kPlace, kMemory, kOffset };
@@ -108,7 +110,8 @@ class RowFactors {
   }
 
  private:
-  // Roots beyond it are taken once each, with the numbers of ranks that have them: all else meets the others.
+  // Roots beyond this one are tested once each, with each number of ranks that has them. Other factors need to meet
+  // only the lower roots.
   static constexpr int kLastRoot = 8;
 
   static std::size_t value(const Choice& choice, Factor factor) { return static_cast<std::size_t>(choice[factor]); }
@@ -128,7 +131,7 @@ class RowFactors {
     }
   }
 
-  // Where a row takes both.
+  // Returns whether some row takes both values.
   bool wanted(int factor, int value, int later, int other) const {
     const bool late_root = (factor == kRoot && value > kLastRoot) || (later == kRoot && other > kLastRoot);
     if (late_root && factor != kShape) return false;
@@ -163,7 +166,7 @@ class RowSuite {
   RowSuite(const RowSuite&) = delete;
   RowSuite& operator=(const RowSuite&) = delete;
 
-  // Some rows, and the cases that are chosen for them.
+  // Holds some rows, and the cases that are chosen for them.
   struct Part {
     Part(const RowMatrix& matrix, std::vector<const Algorithm*> of) : rows(matrix, std::move(of)) {}
     RowFactors rows;
@@ -171,7 +174,7 @@ class RowSuite {
   };
   const std::deque<Part>& parts() const { return parts_; }
 
-  // Every byte of every buffer must be right. False: no row has such a way.
+  // Expects every byte of every buffer to be right. Returns false where no row has such a way.
   bool expect_right_by(const Way& way, DataStore& store) const {
     const std::map<std::size_t, std::vector<MatrixCase>> cases =
         testing_support::rounds(0, 1) == 1 ? whole_product(way) : chosen_cases(way);
@@ -214,7 +217,7 @@ class RowSuite {
       }
     }
   }
-  // Sums of float32 from every root, others from the next one each time.
+  // Appends sums of float32 from every root; other cases take the next root each time.
   void append_roots(CollectiveCase work, Order order, std::size_t amount, std::vector<MatrixCase>& cases) const {
     matrix_.amounts[amount](work);
     const int roots = has_root(work.collective) ? work.ranks : 1;

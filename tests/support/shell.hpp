@@ -1,4 +1,4 @@
-// Lines of the shell, and what they print.
+// Runs lines of the shell, and keeps their output.
 #pragma once
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ struct Outcome {
   std::string text;
 };
 
-// Runs a line of the shell. The text is all that it prints.
+// Runs a line of the shell. The returned text is all that it prints.
 inline Outcome run_line(const std::string& line) {
   std::FILE* const output = ::popen(("exec 2>&1; " + line).c_str(), "r");
   if (output == nullptr) return {};

@@ -1,4 +1,4 @@
-// What a test puts around itself and takes away at its end: a folder, environment variables.
+// Sets up the surroundings of a test and removes them at its end: a folder, environment variables.
 #pragma once
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ namespace wreath::test {
 class Folder {
  public:
   Folder() : Folder((std::filesystem::temp_directory_path() / "wreath-test-").string()) {}
-  // Its path begins so.
+  // Makes a folder whose path begins with `stem`.
   explicit Folder(const std::string& stem) {
     std::string pattern = stem + "XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder can be made of " + pattern);
@@ -62,7 +62,7 @@ class Environment {
   std::vector<std::pair<std::string, std::string>> old_;
 };
 
-// Recordings of communicators that fail go to a folder of their own.
+// Keeps recordings of communicators that fail in a folder of their own.
 struct RecordingsFolder {
   Folder folder;
   Environment environment{{{"WREATH_RECORDER_DIR", folder.path()}}};

@@ -1,7 +1,7 @@
-// The main of test programs. Beside GoogleTest's flags they take
-//   --folder=unit/fifo   the tests whose sources are in tests/unit/fifo, and it is an error when that leaves none
-//   --part=2/3           every third of those, the second first
-//   --role=NAME ...      no test: a role of tests/support/processes.hpp
+// Runs test programs. Beside the flags of GoogleTest they take:
+//   --folder=unit/fifo   the tests whose sources are in tests/unit/fifo; leaving none is an error
+//   --part=2/3           every third of these tests, the second first
+//   --role=NAME ...      no test, but a role of tests/support/processes.hpp
 #include <cstdlib>
 #include <stdexcept>
 
@@ -31,11 +31,11 @@ struct Choice {
   int part = 1;
   int parts = 1;
 
-  // The value of an argument of ours; nullptr for another.
+  // Returns the value of an argument of ours; nullptr for any other argument.
   static const char* value_of(const std::string_view argument, const std::string_view name) {
     return argument.starts_with(name) ? argument.data() + name.size() : nullptr;
   }
-  // Whether it took the argument.
+  // Returns whether this took the argument.
   bool take(const char* argument) {
     if (const char* const value = value_of(argument, "--folder=")) {
       folder = value;
@@ -46,7 +46,7 @@ struct Choice {
   }
 };
 
-// Takes the tests that are not chosen out of --gtest_filter, by their names.
+// Excludes the tests that are not chosen from --gtest_filter, by their names.
 void leave_out_others(const Choice& choice) {
   const std::string place = "tests/" + choice.folder + "/";
   std::string& filter = testing::GTEST_FLAG(filter);

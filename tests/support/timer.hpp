@@ -1,4 +1,4 @@
-// A timer whose signals interrupt system calls, as a profiler's do.
+// Interrupts system calls by a timer's signals, as a profiler does.
 #pragma once
 
 #include <signal.h>
@@ -6,7 +6,7 @@
 
 namespace wreath::test {
 
-// SIGALRM to this process every `period_us`, without SA_RESTART, while it lives.
+// Sends SIGALRM to this process every `period_us`, without SA_RESTART, while the object lives.
 class Timer {
  public:
   explicit Timer(long period_us) {

@@ -1,4 +1,4 @@
-// Memory of which no byte more can be touched: a read or a write beyond it ends the process, whatever compiled it.
+// Makes memory with walls: a read or a write beyond its end ends the process, whatever compiled the access.
 #pragma once
 
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 namespace wreath::test {
 
-// Where bytes lie that fill no whole pages: one of their ends is at a page that cannot be touched.
+// Says which end of the bytes is at a page that cannot be touched; they fill no whole pages.
 enum class Wall { Before, After };
 
 class WalledMemory {

@@ -1,4 +1,4 @@
-// A way to run calls: a name of the registry over one transport, and the rows that have it.
+// Describes a way to run calls: a name of the registry over one transport, and the rows that have that name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,17 +15,18 @@
 
 namespace wreath::test {
 
-// One name of the registry over one transport; a name may stand for rows of several collectives.
+// Names one algorithm of the registry over one transport. A name may stand for rows of several collectives.
 struct Way {
   std::string algorithm;
   std::string transport;
-  std::size_t single_copy_bytes = 0;  // as in the options
-  bool handwritten = false;           // by the handwritten loops
+  std::size_t single_copy_bytes = 0;  // the same as in the options
+  bool handwritten = false;           // runs the handwritten loops
 
   bool operator==(const Way&) const = default;
 };
 
-// Every transport with the tuner's choice; shm also with all messages read out of their senders' memory.
+// Returns every transport with the tuner's choice. For shm there is one more way, in which all messages are read out of
+// their senders' memory.
 inline std::vector<Way> transport_ways() {
   std::vector<Way> ways;
   for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
@@ -62,7 +63,7 @@ inline std::vector<Way> all_ways() {
   return ways;
 }
 
-// A name for a test: letters, digits and underscores.
+// Returns a name for a test, made of letters, digits and underscores.
 inline std::string test_name(const testing::TestParamInfo<Way>& info) {
   return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "") +
          (info.param.handwritten ? "_handwritten" : "");
@@ -77,7 +78,7 @@ inline CommunicatorOptions options_of(const Way& way) {
   return options;
 }
 
-// The rows of that name that have data to hold them to and serve so many ranks, with all of `traits`.
+// Returns the rows of that name that move data, serve so many ranks and have all of `traits`.
 inline std::vector<const Algorithm*> rows_of(const Way& way, int ranks, unsigned traits = 0) {
   std::vector<const Algorithm*> rows;
   for (const Algorithm& row : algorithms()) {
@@ -88,7 +89,7 @@ inline std::vector<const Algorithm*> rows_of(const Way& way, int ranks, unsigned
   return rows;
 }
 
-// "shm, single copy".
+// Returns text such as "shm, single copy".
 inline std::string link_text(const Way& way) {
   return way.transport + (way.single_copy_bytes > 0 ? ", single copy" : "");
 }

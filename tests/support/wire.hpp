@@ -1,5 +1,5 @@
-// Hosts joined by a network that misbehaves as it is told (tests/wire). Needs root, iproute2 and tun cards; else made()
-// is false and the test skips itself.
+// Makes hosts joined by a network that misbehaves on command (tests/wire). This needs root, iproute2 and tun cards:
+// otherwise made() is false and the test skips itself.
 #pragma once
 
 #include <fcntl.h>
@@ -49,13 +49,13 @@ class Wire {
   std::string space(int host) const { return prefix_ + std::to_string(host); }
   static std::string address(int host) { return "10.78.0." + std::to_string(host + 1); }
 
-  // A line of `wire`'s own: "loss 0.01", "cut 2".
+  // Sends a command of `wire`'s own, such as "loss 0.01" or "cut 2".
   void tell(const std::string& command) {
     write_line(commands_.get(), command);
     const auto answer = answers_.line(10'000 * kSlower);
     ASSERT_EQ(answer.value_or("nothing"), "ok") << command;
   }
-  // Counts what became of packets since the last "clear", as JSON.
+  // Returns the counts of packets since the last "clear", as JSON: passed, lost and so on.
   std::string counts() {
     write_line(commands_.get(), "counts");
     return answers_.line(10'000 * kSlower).value_or("nothing");

@@ -1,4 +1,4 @@
-// The faults by name, and what each does to a packet.
+// Sets the faults by name, and applies them to packets.
 #include "tests/wire/faults.hpp"
 
 #include <sstream>

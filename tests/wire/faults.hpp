@@ -1,4 +1,4 @@
-// The faults of a wire: what it does to the packets that it carries is set by commands.
+// The faults of a wire. Commands set what the wire does to the packets that it carries.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ class Faults {
  public:
   explicit Faults(std::uint32_t seed) : random_(seed) {}
 
-  // One line of `help()`. What is wrong with it, or nothing.
+  // Obeys a command, which is one line of `help()`. Returns what is wrong with it, or an empty text.
   std::string command(const std::string& line);
   static std::string help();
 
-  // Gives what comes of a packet: nothing, itself, or more.
+  // Returns the packets that result from one packet: none, the packet itself, or more.
   std::vector<Delivery> carry(Packet packet, std::int64_t now_ns);
-  // Packets by what became of them, as JSON.
+  // Returns as JSON how many packets had each fault.
   std::string counts() const;
 
  private:
-  // Names of `counts()`.
+  // The names in `counts()`.
   enum Count {
     kPackets,
     kLost,
@@ -48,7 +48,8 @@ class Faults {
   };
   struct Settings {
     double loss = 0, reorder = 0, duplicate = 0, corrupt = 0, flip = 0;  // shares of all packets
-    std::size_t flip_bytes = 1;                                          // of payload: smaller packets are not flipped
+    // Packets with fewer bytes of payload are not flipped.
+    std::size_t flip_bytes = 1;
     double delay_ms = 0, jitter_ms = 0;
     double largest_bytes = 0;  // 0: any
     double forget_s = 0;       // 0: never
@@ -69,7 +70,8 @@ class Faults {
   Settings settings_;
   std::mt19937 random_;
   std::array<long, kCounts> counts_{};
-  std::map<Connection, std::int64_t> last_ns_;  // of connections, with forget_s
+  // The time of each connection's last packet, which `forget_s` needs.
+  std::map<Connection, std::int64_t> last_ns_;
   std::set<Connection> forgotten_;
 };
 

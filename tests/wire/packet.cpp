@@ -1,10 +1,10 @@
-// Headers of IPv4 and TCP, and their checksums.
+// Reads and writes the headers of IPv4 and TCP, and their checksums.
 #include "tests/wire/packet.hpp"
 
 namespace wreath::wire {
 namespace {
 
-// The one's complement of a sum of 16-bit words (RFC 1071).
+// Returns the one's complement of a sum of 16-bit words (RFC 1071).
 std::uint32_t checksum(std::uint32_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return ~sum & 0xFFFF;

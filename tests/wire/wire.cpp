@@ -1,8 +1,9 @@
-// wire PREFIX HOSTS: network namespaces PREFIX0 .. joined by a switch in user space that misbehaves as it is told, for
-// kernels without netem. Each has a card tun0 with the address 10.78.0.(HOST + 1). Needs root and iproute2.
+// wire PREFIX HOSTS makes network namespaces PREFIX0 .. for kernels without netem. A switch in user space joins them
+// and makes the faults that commands set. Each has a card tun0 with the address 10.78.0.(HOST + 1). The program needs
+// root and iproute2.
 //
-// It prints "ready" when all are there, then answers each line of its input: "ok", counts, or what is wrong. At the end
-// of its input it removes the namespaces. Exit codes: 0 ok, 2 usage, 77 hosts cannot be made here.
+// It prints "ready" when all namespaces are there. Then it answers each line of its input with "ok", counts, or what is
+// wrong. At the end of its input it removes the namespaces. Exit codes: 0 ok, 2 usage, 77 hosts cannot be made here.
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
@@ -48,7 +49,7 @@ class Host {
   ~Host() { sh("ip netns del " + space_); }
 
   int card() const { return card_.get(); }  // -1: not made
-  // A whole packet, or none.
+  // Returns a whole packet, or an empty one if there is none.
   std::vector<std::uint8_t> read() const {
     std::vector<std::uint8_t> bytes(65'536);
     const ssize_t size = ::read(card_.get(), bytes.data(), bytes.size());
@@ -56,7 +57,8 @@ class Host {
     return bytes;
   }
   void write(const std::vector<std::uint8_t>& bytes) const {
-    (void)!::write(card_.get(), bytes.data(), bytes.size());  // a card without room loses it, as cards do
+    // A card without room loses the packet, as cards do.
+    (void)!::write(card_.get(), bytes.data(), bytes.size());
   }
 
  private:
@@ -91,7 +93,7 @@ class Switch {
     for (const auto& host : hosts_) set.push_back({host->card(), POLLIN, 0});
     set.push_back({0, POLLIN, 0});
     for (;;) {
-      // Half a millisecond late at most: poll() counts in whole ones.
+      // poll() counts in whole milliseconds. The time is rounded down, so that no packet is late by it.
       const std::int64_t left_ns = queue_.empty() ? 1'000'000'000 : queue_.top().due_ns - now_ns();
       (void)::poll(set.data(), set.size(), static_cast<int>(std::max<std::int64_t>(0, left_ns / kNsPerMs)));
       if (set.back().revents != 0 && !obey()) return;
@@ -103,7 +105,8 @@ class Switch {
  private:
   struct Due {
     std::int64_t due_ns;
-    std::uint64_t number;  // those of one time keep their order
+    // The number keeps the order of packets that are due at the same time.
+    std::uint64_t number;
     std::vector<std::uint8_t> bytes;
     int to;
     bool operator<(const Due& other) const { return std::pair(due_ns, number) > std::pair(other.due_ns, other.number); }
@@ -123,7 +126,7 @@ class Switch {
     for (; !queue_.empty() && queue_.top().due_ns <= now_ns(); queue_.pop())
       hosts_[static_cast<std::size_t>(queue_.top().to)]->write(queue_.top().bytes);
   }
-  // The lines that have come. False at the end of the input.
+  // Obeys the lines that have come. Returns false at the end of the input.
   bool obey() {
     std::array<char, 4096> buffer;
     const ssize_t size = ::read(0, buffer.data(), buffer.size());
@@ -153,7 +156,8 @@ int main(int count, char** words) {
     std::cerr << "usage: wire PREFIX HOSTS (1 to 200), then lines of input:\n" << wreath::wire::Faults::help();
     return 2;
   }
-  ::signal(SIGINT, SIG_IGN);  // a terminal's interrupt ends the tests first, and with them the input
+  // A terminal's interrupt ends the tests first, and with them the input.
+  ::signal(SIGINT, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
   wreath::wire::Switch all(words[1], hosts);
   if (!all.made()) {

@@ -47,7 +47,7 @@ class CudaHostWork {
     std::deque<Item> dropped;
     {
       const std::lock_guard lock(mutex_);
-      // The failure is stored before listeners are told. From here on the stream refuses new kernels.
+      // The failure is stored before listeners hear of it. From here on the stream refuses new kernels.
       if (!failure_) failure_ = error;
       if (drops) dropped.swap(items_);
     }

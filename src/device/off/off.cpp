@@ -1,5 +1,5 @@
-// Stands for all that this folder's neighbours have, in a build without devices (cmake -DWREATH_DEVICE=OFF). No memory
-// is a device's there, and each call that would make something of a device says why it cannot.
+// Replaces everything in the folders beside this one, in a build without devices (cmake -DWREATH_DEVICE=OFF). Such a
+// build has no memory of a device. Each call that would make something of a device says why it cannot.
 #include "src/device/call_memory.hpp"
 #include "src/device/library_stream.hpp"
 #include "src/device/runs/device_parts.hpp"
@@ -12,7 +12,7 @@ Error no_devices() {
   return {ErrorCode::Unavailable, "this build has no devices (cmake -DWREATH_DEVICE=ON adds them)", -1};
 }
 
-// Is what host_device() returns, so that a program without a check gets an error from its first call.
+// The device that host_device() returns. A program that does not check for devices gets an error from its first call.
 class NoDevice final : public Device {
  public:
   std::string_view name() const override { return "none"; }
@@ -45,7 +45,7 @@ std::byte* address_in_kernels(Device&, const void* data) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(data));
 }
 
-// ---- what src/communicator takes ----
+// ---- functions that src/communicator calls ----
 
 LibraryDevice* find_device_of(const void*) { return nullptr; }
 Status compare_call_memory(const CallBuffer&, const CallBuffer&, const Stream*) { return {}; }

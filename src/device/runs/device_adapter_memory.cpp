@@ -1,5 +1,5 @@
-// Registrations are kept by the allocation's number, so that memory at the address of a freed one is never taken for
-// it.
+// Registers memory of devices with an adapter. A registration has the number of its allocation, so that memory at the
+// address of freed memory is never taken for the old.
 #include "src/device/runs/device_adapter_memory.hpp"
 
 #include <fmt/format.h>

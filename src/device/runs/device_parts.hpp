@@ -15,16 +15,17 @@ namespace wreath {
 class Engine;
 class RunTable;
 
-// The most that CommunicatorOverrides::low_latency_bytes may say.
+// The largest value that Overrides::low_latency_bytes may have.
 inline constexpr std::size_t kMostLowLatencyBytes = std::size_t{1} << 20;
 
 // Returns Unavailable in a build without devices.
 Status has_devices();
 
-// Returns what peers are told of `device`, which is null for none.
+// Returns the identity by which peers know `device`; null stands for no device.
 EndpointDevice identity_of(const Device* device);
 
-// Returns what links get of `device`, null for none, where `transports`, empty for all, let peers map its memory.
+// Returns the segments that links get for `device`, where `transports` let peers map its memory. Null stands for no
+// device, and an empty list for all transports.
 DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
 // Adds the row of operations on memory of a device. It is an AddRuns.

@@ -1,4 +1,4 @@
-// A region of a device is an allocation, its own or one that was imported; its addresses are those that kernels use.
+// A region of a device is an allocation that was made here or imported. Its addresses are those that kernels use.
 #include "src/device/runs/device_segment_memory.hpp"
 
 #include <fmt/format.h>
@@ -14,22 +14,23 @@
 namespace wreath {
 namespace {
 
-// What Offer::bytes hold.
+// Offer::bytes holds this for memory of a device.
 struct DeviceOffer {
   std::uint64_t magic;
   std::uint64_t id;
   std::uint64_t bytes;
-  std::uint64_t exported;  // whether the rest counts: for peers in other processes
+  // It is 1 where the fields below count: in offers to peers in other processes.
+  std::uint64_t exported;
   std::uint64_t exported_bytes;
   std::array<std::byte, 64> handle;
 };
 
 class DeviceRegion final : public RegionOwner {
  public:
-  // Of memory that is freed with it.
+  // Makes a region of memory that is freed with it.
   DeviceRegion(LibraryDevice& device, DeviceMemory memory)
       : device_(device), memory_(std::move(memory)), data_(memory_.data()) {}
-  // Of a user's allocation.
+  // Makes a region of a user's allocation.
   DeviceRegion(LibraryDevice& device, const PointerFacts& facts)
       : device_(device), data_(facts.begin), allocation_(facts.allocation) {}
 
@@ -42,21 +43,21 @@ class DeviceRegion final : public RegionOwner {
   LibraryDevice& device_;
   DeviceMemory memory_;
   const std::byte* data_;
-  std::uint64_t allocation_ = 0;  // 0: it holds the memory itself
+  std::uint64_t allocation_ = 0;  // 0: the region holds the memory itself
 };
 
 Error wrong(std::string_view what) {
   return {ErrorCode::Mismatch, fmt::format("a peer's offer of device memory {}", what)};
 }
 
-// Of a user's allocation: equal for all communicators of this process, and no other process's. A forked child has the
-// same salt.
+// Returns the id of a user's allocation. It is equal for all communicators of this process, and differs in all other
+// processes. A forked child has the same salt, but another process number.
 std::uint64_t id_of(std::uint64_t allocation) {
   static const std::uint64_t salt = random_id();
   return mix(salt, static_cast<std::uint64_t>(::getpid()), allocation);
 }
 
-// One at a time: a peer's memory is imported once for each device of this process.
+// Returns the lock that every import holds, so that a peer's memory is imported once for each device of this process.
 std::mutex& importing() {
   static std::mutex mutex;
   return mutex;
@@ -126,7 +127,7 @@ Result<std::shared_ptr<Region>> DeviceSegmentMemory::open(Offer theirs) {
   return opened;
 }
 
-// Of this process.
+// Lets this device use a region of this process.
 Result<std::shared_ptr<Region>> DeviceSegmentMemory::use(std::shared_ptr<Region> region) const {
   const auto* const owner = dynamic_cast<const DeviceRegion*>(region->owner());
   if (owner == nullptr) return wrong(fmt::format("names region {:016x}, which is memory of the host", region->id()));

@@ -1,4 +1,5 @@
-// Memory of a device for segments: allocations that peers find by id in this process, or import from another.
+// Makes memory of a device for segments. Peers find its allocations by id in this process, or import them from another
+// process.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace wreath {
 
-// `device` lives as long as the process.
+// Returns the segment memory of `device`, which lives as long as the process.
 std::unique_ptr<SegmentMemory> device_segment_memory(LibraryDevice& device);
 
 }  // namespace wreath

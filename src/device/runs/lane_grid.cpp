@@ -1,4 +1,4 @@
-// Image, launch, landing.
+// Makes a grid's image, launches the grid and takes its results.
 #include "src/device/runs/lane_grid.hpp"
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
-constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
+constexpr std::uint64_t kTurnNs = 2'000'000;      // for a grid where nothing moves
+constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // the same, while others wait for its blocks
 constexpr std::size_t kMostOthers = 4096;
 constexpr std::int64_t kFaultLookNs = 20'000'000;
 
@@ -34,7 +34,7 @@ LibraryDevice& device_numbered(std::uint64_t number) {
 
 int threads_on(const LibraryDevice& device) { return &device == &host_device() ? kHostBlockThreads : kBlockThreads; }
 
-// The blocks of a grid that was launched, until it has ended or was dropped.
+// Holds the blocks of a launched grid until the grid has ended or was dropped.
 class Flight {
  public:
   Flight(BlockLedger& ledger, int blocks, const std::function<void()>& ring)
@@ -46,12 +46,12 @@ class Flight {
     ended_->store(landed_ ? FlightEnd::Landed : FlightEnd::Dropped, std::memory_order_release);
     ring_();
   }
-  // The stream has come to the end of its grid.
+  // Says that the stream has come to the end of its grid.
   void land() { landed_ = true; }
   const std::shared_ptr<std::atomic<FlightEnd>>& ended() const { return ended_; }
 
  private:
-  MemoryInUse in_use_;  // peers' memory, too
+  MemoryInUse in_use_;  // keeps peers' memory, too
   BlockLedger& ledger_;
   int blocks_;
   const std::function<void()>& ring_;
@@ -95,11 +95,12 @@ Result<int> LaneGrid::capacity_of(LibraryDevice& device) {
 
 LaneGrid::~LaneGrid() {
   static_cast<void>(stop());
-  stream_.reset();  // waits for what it holds
+  stream_.reset();  // waits for its work
   ledger_.leave(ring_);
 }
 
-// The host device's blocks are threads of this process.
+// Lets blocks use the region of the host that `data` is in. The host device needs nothing, because its blocks are
+// threads of this process.
 Status LaneGrid::let_in(const void* data) {
   if (data == nullptr || &device_ == &host_device()) return {};
   const auto* const at = static_cast<const std::byte*>(data);
@@ -152,7 +153,7 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   return make_image();
 }
 
-// Scratch and Partial, in the device's memory.
+// Makes room for Scratch and Partial in the device's memory.
 Status LaneGrid::make_places() {
   const auto [scratch, partial] = places_of(*plan_, run_.operation.geometry);
   if (scratch + partial == 0) return {};
@@ -191,7 +192,7 @@ Status LaneGrid::make_image() {
   return {};
 }
 
-// The plan's end `i`, as blocks use it.
+// Returns the plan's outgoing end `i` in the form that blocks use.
 DeviceSendFifo LaneGrid::send_end(std::size_t i) const {
   DeviceSendFifo send{*plan_->targets[i]};
   send.single_copy = false;
@@ -216,7 +217,7 @@ DeviceRecvFifo LaneGrid::recv_end(std::size_t i) {
   return recv;
 }
 
-// Everything that blocks read of the operation; its state then points there.
+// Writes everything that blocks read of the operation, and points the operation's state there.
 template <typename Image>
 void LaneGrid::write(Image& image) {
   const Lowered& lowered = plan_->lowered;
@@ -260,12 +261,13 @@ Status LaneGrid::bring(std::size_t from, std::size_t to) {
   return stream_->copy(in_device_.data() + from, image_.data() + from, to - from);
 }
 
-// The same back.
+// Copies [from, to) of the image back from the device's memory.
 Status LaneGrid::fetch(std::size_t from, std::size_t to) {
   return stream_->copy(image_.data() + from, in_device_.data() + from, to - from);
 }
 
-// Takes up what peers have announced since, for the next grid.
+// Copies regions that peers have announced since into the image, for the next grid. Lets blocks use the host's regions
+// among them.
 Status LaneGrid::refresh_regions() {
   for (std::size_t table = 0; table < tables_.size(); ++table) {
     for (std::uint32_t index = 1; index < kMaximumRegions; ++index) {
@@ -280,7 +282,7 @@ Status LaneGrid::refresh_regions() {
   return {};
 }
 
-// Changes when a lane that waits may go on.
+// Returns a number that changes when a waiting lane may go on.
 std::uint64_t LaneGrid::seen() const {
   std::uint64_t changes = 0;
   for (const RecvFifo* source : plan_->sources) {
@@ -295,7 +297,7 @@ std::uint64_t LaneGrid::seen() const {
   return changes;
 }
 
-// Whether blocks have done anything since the last look.
+// Returns whether blocks have done anything since the last look.
 bool LaneGrid::moved() {
   std::uint32_t all = 0;
   for (std::size_t block = 0; block < flying_.size(); ++block) all += load_relaxed(run_.moved[block].value);
@@ -307,7 +309,8 @@ bool LaneGrid::moved() {
 Result<Advance> LaneGrid::run() {
   if (in_flight()) {
     const bool ended = ended_->load(std::memory_order_acquire) != FlightEnd::None;
-    WREATH_TRY(pull());  // all that was asked for, where the grid has ended
+    // Where the grid has ended, this serves everything that it asked for.
+    WREATH_TRY(pull());
     const bool advanced = moved();
     if (!ended) {
       WREATH_TRY(look_for_fault());
@@ -327,7 +330,7 @@ const Kernel& LaneGrid::kernel() const {
   return run_.operation.loop == HandwrittenLoop::None ? run_lanes_kernel() : run_handwritten_kernel();
 }
 
-// Advanced: launched.
+// Launches a grid and returns Advanced. Returns Blocked where it gets no block yet.
 Result<Advance> LaneGrid::take_off() {
   const std::span<const std::uint16_t> waiting = lanes_->running();
   const int blocks = ledger_.take(ring_, static_cast<int>(waiting.size()), capacity_);
@@ -339,7 +342,8 @@ Result<Advance> LaneGrid::take_off() {
   WREATH_TRY(refresh_regions());
   flying_.resize(static_cast<std::size_t>(blocks));
   for (std::size_t block = 0; block < flying_.size(); ++block) {
-    flying_[block] = waiting[turn_++ % waiting.size()];  // those that find no place come first the next time
+    // Lanes that get no block now come first the next time.
+    flying_[block] = waiting[turn_++ % waiting.size()];
     lane_states_[block] = lanes_->lane(flying_[block]);
     run_.moved[block].value = 0;
   }
@@ -358,13 +362,14 @@ Result<Advance> LaneGrid::take_off() {
   });
   if (last) return Advance::Advanced;
   store_release(stop_->value, 1U);
-  static_cast<void>(stream_->synchronize());  // nobody tells its end
+  // Nothing reports the end of this grid, so the stream is waited for.
+  static_cast<void>(stream_->synchronize());
   ended_.reset();
   return last.error();
 }
 
-// The grid has ended: lanes and ends of FIFOs are as it left them. The driver is not asked: it may be busy with what
-// waits for the streams that wait for this call.
+// Takes the results of a grid that has ended: lanes and ends of FIFOs are as it left them. Does not ask the driver. The
+// driver may be busy with a call that waits for streams, and those streams may wait for this call.
 Status LaneGrid::land() {
   if (std::exchange(ended_, nullptr)->load(std::memory_order_acquire) == FlightEnd::Dropped) {
     return stream_->synchronize();
@@ -392,7 +397,8 @@ bool LaneGrid::stop() {
   return true;
 }
 
-// A device that has failed ends no grid, and says so only when it is asked.
+// Asks now and then whether the device has failed. A device that has failed ends no grid, and reports the failure only
+// when it is asked.
 Status LaneGrid::look_for_fault() {
   const std::int64_t now = now_ns();
   if (now - looked_for_fault_ns_ < kFaultLookNs) return {};
@@ -405,23 +411,25 @@ Status LaneGrid::look_for_fault() {
   return over;
 }
 
-// Messages that blocks do not know to reach: they are let in to their memory, or get a copy where they do.
+// Serves messages whose data blocks cannot reach. Blocks are allowed to use the data's memory, or get a copy in memory
+// that they can reach.
 Status LaneGrid::pull() {
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
     RecvFifo source = *plan_->sources[i];
     source.next = load_acquire(pulled_[i].wanted);
     if (pulled_[i].sequence == source.next) continue;
     const SlotHeader* const here = peek(source);
-    if (here == nullptr) continue;  // its sender has taken it back: nobody gets it
+    // The sender has taken the message back, so no lane gets it.
+    if (here == nullptr) continue;
     const SlotHeader slot = load_far(*here);
     const Located located = locate(source, slot);
-    if (located.data == nullptr || slot.bytes > slot_bytes_) continue;  // a longer one is a fault
+    if (located.data == nullptr || slot.bytes > slot_bytes_) continue;  // too long: a fault
     WREATH_TRY(pull_message(i, source, slot, located));
   }
   return {};
 }
 
-// Whether blocks may load a message where its sender has it, in memory of another device of this process.
+// Returns whether blocks may load a message in place, from memory of another device of this process.
 bool LaneGrid::lets_in(const SlotHeader& slot, const Located& located) {
   if (slot.region != kDeviceAddress || located.device == number_of(device_)) return false;
   DeviceAllocation memory = allocation_of(slot);
@@ -441,7 +449,8 @@ bool LaneGrid::lets_in(const SlotHeader& slot, const Located& located) {
   return lets;
 }
 
-// 0, or why the data of a message cannot be read; ESRCH: its owner is gone, which explains itself.
+// Returns 0, or the errno that says why the data of a message cannot be read. ESRCH means that the data's owner is
+// gone; the caller reports nothing then.
 int LaneGrid::read(std::byte* target, const RecvFifo& source, const SlotHeader& slot, const Located& located) {
   if (located.state == Locating::Found) return std::memcpy(target, located.data, slot.bytes), 0;
   const int refused = located.device != 0 ? read_device(located.device, target, located.data, slot.bytes)

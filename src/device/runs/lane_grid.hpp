@@ -1,11 +1,12 @@
-// An operation's lanes as blocks of a device: a grid of the lanes that are not over is launched, ends when they are or
-// when nothing moves for a while, and is launched again when something may. So blocks keep their place only while they
-// use it, and whatever the host must do between (memory to register, another grid's turn) finds its moment.
+// A LaneGrid runs an operation's lanes as blocks of a device. It launches a grid of the lanes that are not over. The
+// grid ends when these lanes are over, or when nothing moves for a while. It is launched again when something may move.
+// So blocks keep their places only while they use them. The host gets time for its own work between two grids, such as
+// memory to register or another grid's turn.
 //
-// All that blocks read and write of an operation (steps, ends of FIFOs, lanes) is one image, made in pinned memory and
-// copied to the device's before each grid, since blocks look at it all the time; what they change is copied back after
-// it. Only the few words that the host looks at meanwhile stay in pinned memory. The ends of FIFOs are copies; the
-// links' own are as the last grid left them.
+// One image holds all that blocks read and write of an operation: steps, ends of FIFOs, lanes. It is made in pinned
+// memory. It is copied to the device's memory before each grid, because blocks look at it all the time. The parts that
+// blocks change are copied back after the grid. Only the few words that the host looks at meanwhile stay in pinned
+// memory. The ends of FIFOs in the image are copies; the links' own ends are as the last grid left them.
 #pragma once
 
 #include <atomic>
@@ -30,44 +31,45 @@
 
 namespace wreath {
 
-// HostProcessor::read_device, of messages that a LaneGrid has sent.
+// Implements HostProcessor::read_device for messages that a LaneGrid has sent. Returns 0, or EIO where the copy fails.
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
 
-// For the driver alone. One operation after the other.
-// Says how a grid ended that was launched. Dropped: its stream has failed, and knows why.
+// Says how a launched grid ended. Dropped means that its stream has failed; the stream knows the reason.
 enum class FlightEnd : std::uint8_t { None, Landed, Dropped };
 
+// Only the driver uses it, for one operation after the other.
 class LaneGrid {
  public:
-  // A stream of its own. No message has more than `slot_bytes`. `ring` is called, on any thread, when run() should be:
-  // it outlives this.
-  // `links` are those of plans.
+  // Makes a grid with a stream of its own. `links` are the links that plans use. No message has more than `slot_bytes`
+  // bytes. `ring` is called on any thread when run() should be called. Objects that `ring` refers to outlive the grid.
   static Result<std::unique_ptr<LaneGrid>> create(LibraryDevice& device, const Links& links, std::size_t slot_bytes,
                                                   std::function<void()> ring);
   ~LaneGrid();
 
-  // Lets blocks use the memory that ends of FIFOs lie in. Unavailable where the device cannot. Needed once for an end
-  // before a plan with it is started; start() does it for those that are new.
+  // Lets blocks use the memory that an end of a FIFO is in. Fails with Unavailable where the device cannot. Each end
+  // needs this once, before a plan with that end is started; start() does it for new ends.
   Status let_in(const SendFifo& send);
   Status let_in(const RecvFifo& recv);
 
-  // From now on no block waits: a grid ends where it would, and is launched again when something has come. For
-  // processes that use a device in turns.
+  // Makes blocks stop instead of waiting, from now on. A grid ends where it would wait, and is launched again when
+  // something has come. This is for processes that use a device in turns.
   void set_paced() { run_.look_limit = 1; }
 
-  // Begins what `lanes` was started with, all resident. `launch`: of that start; its Input and Output are the device's.
+  // Begins the operation that `lanes` was started with; all its lanes are resident. `launch` belongs to that start, and
+  // its Input and Output are memory of the device.
   Status start(LaneScheduler& lanes, const Launch& launch);
-  // Launches and collects; never waits. Done: no block runs, and the lanes are over in `lanes`, too. Failed: see
-  // lanes.failed_lane(). An error is the device's, or of memory.
+  // Launches grids and takes their results; never waits. Returns Done when no block runs and all lanes are over in
+  // `lanes`, too. Returns Failed when a lane has failed: see lanes.failed_lane(). An error comes from the device, or
+  // says that memory was refused.
   Result<Advance> run();
-  // Ends the grid that runs, without an end of its lanes. True once no block runs.
+  // Stops the grid that runs, though its lanes are not over. Returns true once no block runs.
   bool stop();
-  // Blocks of the device that run at once.
+  // Returns how many blocks of the device run at once.
   int capacity() const { return capacity_; }
   // Loads all kernels, and returns how many blocks of any of them run at once.
   static Result<int> capacity_of(LibraryDevice& device);
   bool in_flight() const { return ended_ != nullptr; }
-  // As the last grid left it.
+  // Returns the rank that the last grid still waited for when it ended.
   std::optional<Rank> waiting_for() const { return waiting_for_; }
 
  private:
@@ -115,27 +117,33 @@ class LaneGrid {
   std::unique_ptr<Stream> stream_;
   int capacity_ = 0;
   int threads_ = 0;
-  std::map<const std::byte*, HostMemory> let_in_;  // by where it begins; none where blocks use all of the host's
-  DeviceMemory image_;                             // pinned
-  DeviceMemory places_;                            // of Scratch and Partial
-  DeviceMemory in_device_;                         // the image but what the host and blocks share while blocks run
-  std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
+  // By the address where it begins. It is empty where blocks can use all memory of the host.
+  std::map<const std::byte*, HostMemory> let_in_;
+  DeviceMemory image_;   // pinned
+  DeviceMemory places_;  // for Scratch and Partial
+  // Holds the image except the words that the host and blocks share while blocks run.
+  DeviceMemory in_device_;
+  // Each source that needed one has a slot here, in pinned memory.
+  std::vector<DeviceMemory> bounces_;
   // Memory that grew stays. To free it would wait for kernels that wait for this rank (low_latency_calls.hpp).
   std::vector<DeviceMemory> outgrown_;
-  // Allocations of other devices of this process: whether blocks were let in.
+  // Says for each allocation of another device of this process whether blocks may use it.
   std::map<std::pair<std::uint64_t, std::uint64_t>, bool> others_;
-  std::map<const RecvFifo*, DeviceAllocation> reached_;  // as blocks know it
+  // The allocation of another device that blocks were allowed to use last, by the link's end.
+  std::map<const RecvFifo*, DeviceAllocation> reached_;
   bool told_copies_ = false;
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;
   Launch launch_;
   LaneRun run_{};
-  std::size_t turn_ = 0;                           // of lanes that want a block
+  // Counts the blocks that lanes got, so that all waiting lanes have their turn.
+  std::size_t turn_ = 0;
   std::vector<std::uint16_t> flying_;              // lanes of the grid, by block
   std::shared_ptr<std::atomic<FlightEnd>> ended_;  // null: none is launched
-  std::int64_t looked_for_fault_ns_ = 0;           // the last time
-  // In the image. First what is shared; then what blocks change, and what they only read.
+  std::int64_t looked_for_fault_ns_ = 0;           // time of the last look
+  // Offsets in the image. The shared words come first, then the data that blocks change, then the data that they only
+  // read.
   struct Parts {
     std::size_t own = 0;
     std::size_t constant = 0;
@@ -152,7 +160,8 @@ class LaneGrid {
   Counter* stop_ = nullptr;
 
   std::vector<const RegionView*> tables_;  // the links' own
-  std::uint32_t moved_ = 0;                // of all blocks, when run() looked last
+  // The sum of all blocks' counters when run() looked last.
+  std::uint32_t moved_ = 0;
   bool moved_in_flight_ = true;
   std::uint64_t seen_ = 0;
   std::optional<Rank> waiting_for_;

@@ -1,4 +1,5 @@
-// The C API from C11: every function, by two ranks or more (`wreath run -n 2 bindings_c_test`), or by one alone.
+// The test calls every function of the C API from C11, with two ranks or more (`wreath run -n 2 bindings_c_test`) or
+// with one alone.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +134,7 @@ static void test_blocks(wreath_communicator* all) {
   EXPECT_CODE(WREATH_OK, wreath_barrier(all, NULL));
 }
 
-// Rank r holds and gets r + 1 elements; what goes from rank s to rank d are s + d + 1.
+// Rank r holds and gets r + 1 elements. Rank s sends s + d + 1 elements to rank d.
 static void test_blocks_that_vary(wreath_communicator* all) {
   float input[kMostRanks * kMostRanks * 2], output[kMostRanks * kMostRanks * 2];
   size_t counts[kMostRanks], starts[kMostRanks], exchanged[kMostRanks];
@@ -173,7 +174,8 @@ static void test_work(wreath_communicator* all) {
   wreath_work_free(work);
 
   if (ranks == 1) return;
-  if (me == 0) {  // rank 1 sends only after rank 0 has waited in vain
+  // Rank 1 sends only after the wait of rank 0 has run out.
+  if (me == 0) {
     EXPECT_CODE(WREATH_OK, wreath_recv(all, values, kCount, WREATH_FLOAT32, 1, &work));
     EXPECT_CODE(WREATH_NOT_READY, wreath_work_wait(work, 20));
     EXPECT(wreath_work_done(work) == 0);
@@ -236,7 +238,8 @@ static void test_children(wreath_communicator* all) {
   EXPECT(strcmp(text, "se") == 0);
 }
 
-// The mistake of one fails all; those that live go on.
+// The mistake of one rank fails the communicator on all ranks. The living ranks go on in a communicator made by a
+// shrink.
 static void test_failure(wreath_communicator* all) {
   float values[kCount] = {0};
   wreath_communicator *doomed = NULL, *next = NULL;

@@ -1,4 +1,4 @@
-// Outside the tree, in C: everyone gets the sum.
+// A program in C outside the tree, in which all ranks get the sum.
 #include <stdio.h>
 #include <wreath/wreath.h>
 

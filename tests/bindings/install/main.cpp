@@ -1,4 +1,4 @@
-// Outside the tree, in C++: everyone gets the sum.
+// A program in C++ outside the tree, in which all ranks get the sum.
 #include <cstdio>
 #include <vector>
 #include <wreath/wreath.hpp>
@@ -10,7 +10,7 @@ int main() {
   std::printf("C++: %g of %d\n", values[3], communicator.ranks());
   try {
     communicator.broadcast(std::span(values), -1).value();
-  } catch (const wreath::Exception& mistake) {  // thrown here, made there
+  } catch (const wreath::Exception& mistake) {  // thrown by the library
     return mistake.error().code == wreath::ErrorCode::InvalidArgument ? 0 : 1;
   }
   return 1;

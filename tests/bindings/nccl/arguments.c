@@ -1,4 +1,5 @@
-// Memory, configs, and what is refused: each with a sentence, and without harm to the communicator.
+// Tests memory, configs and wrong arguments. Each wrong argument is refused with a sentence, and does not harm the
+// communicator.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static void test_allocations(Local* local) {
   for (int i = 0; i < local->count; ++i) {
     void* handle = NULL;
     EXPECT_OK(ncclMemAlloc(&data[i], kBytes));
-    EXPECT_OK(ncclCommRegister(local->comm[i], data[i], kBytes, &handle));  // it is shared already
+    EXPECT_OK(ncclCommRegister(local->comm[i], data[i], kBytes, &handle));  // shared already
     EXPECT(handle != NULL);
     EXPECT_OK(ncclCommDeregister(local->comm[i], handle));
   }
@@ -32,7 +33,7 @@ static void test_allocations(Local* local) {
   EXPECT_OK(ncclMemFree(NULL));
 }
 
-// Memory that a kernel has made shared is marked so in /proc/self/maps.
+// Returns whether the memory is shared. The kernel marks shared memory in /proc/self/maps.
 static int is_shared(const void* data) {
   FILE* maps = fopen("/proc/self/maps", "r");
   char line[512];
@@ -59,7 +60,7 @@ static void test_registrations(Local* local) {
     EXPECT(!is_shared(data[i]));
     EXPECT_OK(ncclCommRegister(local->comm[i], data[i], kBytes, &handles[i]));
     EXPECT(is_shared(data[i]));
-    EXPECT_OK(ncclCommRegister(local->comm[i], (char*)data[i] + 100, 1000, &again[i]));  // part of it
+    EXPECT_OK(ncclCommRegister(local->comm[i], (char*)data[i] + 100, 1000, &again[i]));  // a part of it
     EXPECT_OK(ncclCommWindowRegister(local->comm[i], data[i], kBytes, &windows[i], NCCL_WIN_COLL_SYMMETRIC));
     EXPECT(windows[i] != NULL);
   }
@@ -109,7 +110,8 @@ static ncclResult_t init_with(const ncclConfig_t* config) {
   return result;
 }
 
-// Size, magic and version of structs, and each field's range. Of one rank: nobody else is asked.
+// Tests the size, magic and version of structs, and each field's range. The communicators have one rank, so only rank 0
+// runs this.
 void test_configs(Local* local) {
   if (local->me[0] != 0) return;
   const ncclConfig_t fresh = NCCL_CONFIG_INITIALIZER;
@@ -129,7 +131,8 @@ void test_configs(Local* local) {
     *fields[field] = -3;
     EXPECT_REFUSED(ncclInvalidArgument, "= -3", init_with(&config));
   }
-  // A caller of 2.12 has none of the fields, one of 2.27 not the last two: what stands there is not read.
+  // A caller of 2.12 has none of the fields, and one of 2.27 lacks the last two. The values at their places are not
+  // read.
   config.version = NCCL_VERSION(2, 27, 3);
   EXPECT_OK(init_with(&config));
   config.blocking = -3;
@@ -137,7 +140,7 @@ void test_configs(Local* local) {
   config.size = 16;
   EXPECT_OK(init_with(&config));
   config = fresh;
-  config.size = 4096;  // of a version to come
+  config.size = 4096;  // a later version
   EXPECT_OK(init_with(&config));
   config.netName = "IB";
   EXPECT_REFUSED(ncclInvalidUsage, "netName = IB", init_with(&config));
@@ -253,10 +256,12 @@ void test_wrong_arguments(Local* local) {
     wrong_operators(local->comm[i]);
     EXPECT(strstr(pncclGetLastError(local->comm[i]), "comm = null") != NULL);
   }
-  test_collectives(local);  // no harm was done
+  // The collectives still work after the mistakes.
+  test_collectives(local);
 }
 
-// Not in nccl.h, and exported all the same: what kernels would need is refused, teams are told.
+// The library exports these names although they are not in nccl.h. It refuses what kernels would need, and answers
+// questions about teams.
 void test_device_interface(Local* local) {
   static const char* const kRefused[] = {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclLLA2ACreateRequirement",
                                          "ncclLsaBarrierCreateRequirement", "ncclGinBarrierCreateRequirement"};

@@ -1,11 +1,11 @@
-// Collectives, operators, messages and groups: what arrives is compared with what must.
+// Tests collectives, operators, messages and groups. The data that arrives is compared with the expected data.
 #include <stdlib.h>
 
 #include "tests/bindings/nccl/tests.h"
 
 enum { kCount = 501 };
 
-// What rank `rank` has at `i`, and the like.
+// Returns the value that rank `rank` has at `i`.
 static float value(int rank, int i) { return (float)((rank + 1) * (i % 7 + 1)); }
 
 typedef struct {
@@ -13,7 +13,7 @@ typedef struct {
   float* out[kMostRanks];
 } Buffers;
 
-// Of `blocks` x kCount elements each.
+// Makes buffers of `blocks` x kCount elements each.
 static Buffers make_buffers(const Local* local, int blocks) {
   Buffers made = {0};
   for (int i = 0; i < local->count; ++i) {
@@ -34,7 +34,7 @@ static void free_buffers(const Local* local, Buffers* made) {
   }
 }
 
-// The sum over ranks of what they have at j.
+// Returns the sum over ranks of their values at j.
 static float sum(int ranks, int j) { return (float)(ranks * (ranks + 1) / 2) * value(0, j); }
 
 static int equals_sum(const float* data, int ranks, int first) {
@@ -109,7 +109,7 @@ void test_collectives(Local* local) {
   for (int root = 0; root < local->ranks; ++root) test_rooted(local, root);
 }
 
-// One, as each type writes it.
+// The number one in the representation of each type.
 static const struct {
   ncclDataType_t type;
   size_t bytes;
@@ -127,7 +127,7 @@ static const struct {
              {ncclFloat8e4m3, 1, {0x38}},
              {ncclFloat8e5m2, 1, {0x3c}}};
 
-// The product of ones, and their average, are one; pre-multiplied by one, the sum's average is too.
+// The product, the maximum, the minimum and the average of ones are one.
 void test_types(Local* local) {
   EXPECT(sizeof kOnes / sizeof *kOnes == ncclNumTypes);
   const ncclRedOp_t ops[] = {ncclProd, ncclMax, ncclMin, ncclAvg};
@@ -140,7 +140,7 @@ void test_types(Local* local) {
   }
 }
 
-// `one` times `factor` summed over the ranks, as float or as another type where the sum is a count.
+// Multiplies ones by one before they are summed. The result must be that of the plain sum, in every type.
 static void test_factor_of_type(Local* local, int type) {
   ncclRedOp_t ops[kMostRanks];
   unsigned char out[kMostRanks][8] = {{0}};
@@ -166,7 +166,8 @@ void test_operators(Local* local) {
   for (int i = 0; i < local->count; ++i) {
     factors[i] = 2;
     EXPECT_OK(ncclRedOpCreatePreMulSum(&ops[i], &factors[i], ncclFloat, ncclScalarDevice, local->comm[i]));
-    factors[i] = (float)(local->me[i] + 1);  // read by the call
+    // The call reads this value.
+    factors[i] = (float)(local->me[i] + 1);
   }
   EACH(local, ncclAllReduce(b.in[i], b.out[i], kCount, ncclFloat, ops[i], local->comm[i], NULL));
   const int n = local->ranks;
@@ -184,7 +185,7 @@ void test_operators(Local* local) {
   free_buffers(local, &b);
 }
 
-// Around the ring: everybody sends to the right what comes from the left.
+// Sends around the ring: each rank sends to the right and receives from the left.
 static void send_around(Local* local, size_t count) {
   Buffers b = make_buffers(local, 1);
   EXPECT_OK(ncclGroupStart());
@@ -200,7 +201,7 @@ static void send_around(Local* local, size_t count) {
   free_buffers(local, &b);
 }
 
-// Outside a group a thread has one rank.
+// Sends outside a group, where a thread has one rank.
 static void send_alone(Local* local) {
   Buffers b = make_buffers(local, 1);
   if (local->me[0] == 0) EXPECT_OK(ncclSend(b.in[0], kCount, ncclFloat, 1, local->comm[0], NULL));
@@ -219,7 +220,8 @@ void test_messages(Local* local) {
   EXPECT_REFUSED(ncclInvalidUsage, "in a group", ncclSend(&x, 1, ncclFloat, local->me[0], local->comm[0], NULL));
 }
 
-// Messages, collectives and two communicators a rank in nested groups; unmatched order inside.
+// Messages, collectives and two communicators a rank are in nested groups. The sends and receives of two ranks come in
+// orders that do not match.
 void test_groups(Local* local) {
   ncclComm_t second[kMostRanks];
   Buffers b = make_buffers(local, 1);
@@ -234,7 +236,8 @@ void test_groups(Local* local) {
       EXPECT_OK(ncclSend(c.in[i], 1, ncclFloat, peer, local->comm[i], NULL));
     }
     EXPECT_OK(ncclGroupEnd());
-    EXPECT(untouched(b.out[i]));  // nothing begins before the outermost end
+    // No call begins before the end of the outermost group.
+    EXPECT(untouched(b.out[i]));
   }
   EXPECT_OK(ncclGroupEnd());
   for (int i = 0; i < local->count; ++i) {
@@ -248,12 +251,14 @@ void test_groups(Local* local) {
     EXPECT_OK(ncclAllReduce(c.in[i], c.out[i], kCount, ncclFloat, ncclSum, local->comm[i], NULL));
   EXPECT_OK(ncclGroupSimulateEnd(&info));
   EXPECT(local->ranks == 1 ? info.estimatedTime == 0 : info.estimatedTime > 0);
-  EXPECT(c.out[0][local->ranks] == -1);  // it was not run
+  // The call was not run.
+  EXPECT(c.out[0][local->ranks] == -1);
   EXPECT_REFUSED(ncclInvalidUsage, "no group", ncclGroupEnd());
   EXPECT_REFUSED(ncclInvalidUsage, "no group", ncclGroupSimulateEnd(&info));
   EXPECT_OK(ncclGroupStart());
   EXPECT(ncclAllReduce(NULL, NULL, 1, ncclFloat, ncclSum, local->comm[0], NULL) == ncclInvalidArgument);
-  EXPECT(ncclGroupEnd() == ncclInvalidArgument);  // a refused call is the group's end, and harms nothing
+  // A refused call makes the group's end fail, and harms nothing.
+  EXPECT(ncclGroupEnd() == ncclInvalidArgument);
   free_buffers(local, &b);
   free_buffers(local, &c);
   test_all_reduce(local);

@@ -1,4 +1,4 @@
-// How communicators are made, asked, divided and ended.
+// Tests the making, the questions, the division and the end of communicators.
 #include <stdlib.h>
 
 #include "tests/bindings/nccl/tests.h"
@@ -31,7 +31,7 @@ void test_questions(Local* local) {
   }
 }
 
-// Even and odd ranks apart, in reverse order; then all but rank 0.
+// Splits even from odd ranks, in reverse order. Then makes a split of all ranks but rank 0.
 void test_splits(Local* local) {
   Local child = *local;
   const int n = local->ranks;
@@ -66,7 +66,7 @@ Local copy_of(Local* local) {
   return copy;
 }
 
-// Without the last rank, which goes on otherwise.
+// Shrinks a communicator to all ranks but the last one, which goes on without the call.
 static void shrink(Local* local, int flags) {
   Local parent = copy_of(local);
   Local child = parent;
@@ -86,7 +86,7 @@ static void shrink(Local* local, int flags) {
     child.comm[child.count++] = made[i];
   }
   if (child.count > 0) expect_ranks(&child, last);
-  if (flags == NCCL_SHRINK_DEFAULT) expect_ranks(&parent, local->ranks);  // it is as it was
+  if (flags == NCCL_SHRINK_DEFAULT) expect_ranks(&parent, local->ranks);  // unchanged
   destroy(&child);
   destroy(&parent);
 }
@@ -123,9 +123,10 @@ ncclUniqueId new_id(Local* local) {
   return ids[0];
 }
 
-// The other ways to init, and the end in two steps.
+// Tests the other functions to init, and the end in two steps.
 void test_inits(Local* local) {
-  if (!local->alone) return;  // they are of one rank each: threads and processes
+  // The calls are for one rank each, so a thread or a process must have one rank.
+  if (!local->alone) return;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = NULL;
   int count = 0;
@@ -143,12 +144,12 @@ void test_inits(Local* local) {
   if (local->ranks > 1) {
     EXPECT_OK(ncclCommInitRankScalable(&one.comm[0], local->ranks, local->me[0], 1, ids + 1, NULL));
     expect_ranks(&one, local->ranks);
-    expect_ranks(local, local->ranks);  // all are through with it
+    expect_ranks(local, local->ranks);  // all ranks have finished with it
     EXPECT_OK(ncclCommAbort(one.comm[0]));
   }
 }
 
-// A call that says ncclInProgress, and its end.
+// Expects that a call returns ncclInProgress and then ends well.
 #define EXPECT_PROGRESS(call, comm)               \
   do {                                            \
     EXPECT((call) == ncclInProgress);             \
@@ -177,7 +178,7 @@ void test_non_blocking(Local* local) {
   EXPECT_PROGRESS(ncclAllReduce(data, data, 1, ncclFloat, ncclSum, child, NULL), child);
   EXPECT_PROGRESS(ncclCommFinalize(child), child);
   EXPECT_OK(ncclCommDestroy(child));
-  // One to which the others never come is given up at once.
+  // A communicator whose other ranks never come can be aborted at once.
   if (local->me[0] == 0) {
     ncclUniqueId lonely;
     EXPECT_OK(ncclGetUniqueId(&lonely));

@@ -1,5 +1,6 @@
-// Every function of nccl.h, and wrong arguments of each: `conformance_test processes|threads|pairs|group|all|host
-// RANKS`. It knows nothing but nccl.h, so that it also runs compiled with another one.
+// The test calls every function of nccl.h, also with wrong arguments: `conformance_test
+// processes|threads|pairs|group|all|host RANKS`. It uses only nccl.h, so that it can also be compiled with another
+// nccl.h.
 #include <stdlib.h>
 
 #include "tests/bindings/nccl/tests.h"

@@ -1,4 +1,4 @@
-# libnccl.so.2 from Python by ctypes, as vLLM's pynccl has it: `ctypes_test.py LIBRARY`. Ranks are threads.
+# The test uses libnccl.so.2 from Python by ctypes, as vLLM's pynccl does: `ctypes_test.py LIBRARY`. Ranks are threads.
 import ctypes
 import sys
 import threading

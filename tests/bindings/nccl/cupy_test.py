@@ -1,4 +1,5 @@
-"""CuPy's nccl module on libnccl.so.2 and host memory: `cupy_test.py LIBRARY`. 77 where CuPy is not here."""
+"""Tests CuPy's nccl module on libnccl.so.2 and host memory: `cupy_test.py LIBRARY`. Exits with 77 where CuPy is
+missing."""
 
 import os
 import pickle
@@ -8,7 +9,8 @@ import warnings
 if os.environ.get("LD_PRELOAD") != sys.argv[1]:
     os.execve(sys.executable, [sys.executable, "-B", *sys.argv], {**os.environ, "LD_PRELOAD": sys.argv[1]})
 
-warnings.simplefilter("ignore")  # that there is no GPU
+# CuPy warns that there is no GPU.
+warnings.simplefilter("ignore")
 try:
     import numpy
     from cupy.cuda import nccl

@@ -1,5 +1,5 @@
-// libnccl.so.2 on memory and in streams of CUDA devices, by nothing but nccl.h and the driver: over the driver that
-// stands for libcuda.so.1, or a real one.
+// Tests libnccl.so.2 on memory and in streams of CUDA devices, with only nccl.h and the driver. The driver is the one
+// that stands in for libcuda.so.1, or a real one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
@@ -37,7 +37,7 @@ struct Driver {
   int (*copy)(Address target, Address source, std::size_t bytes, void* stream);
 };
 
-// Loads it; how many devices it has.
+// Loads the driver, and returns the number of its devices.
 int load(Driver& driver) {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return 0;
@@ -72,7 +72,7 @@ class NcclOnDevices : public testing::Test {
   void SetUp() override {
     devices_ = load(driver_);
     if (devices_ == 0) GTEST_SKIP() << "no CUDA device: run it as ctest -R bindings_nccl_device";
-    // As a program's first call of the CUDA runtime does.
+    // A program's first call of the CUDA runtime does the same.
     for (int device = 0; device < std::min(devices_, 2); ++device) {
       ASSERT_EQ(driver_.retain(&contexts_[device], device), 0);
     }
@@ -83,12 +83,13 @@ class NcclOnDevices : public testing::Test {
     if (contexts_[0] != nullptr) driver_.pop_current(&context);
   }
 
-  // What one rank has on its device.
+  // The stream and the memory that one rank has on its device.
   struct Side {
     void* stream = nullptr;
     Address input = 0;
     Address output = 0;
-    float* host = nullptr;  // pinned: copies of other memory wait for the stream
+    // This memory is pinned, because copies of other memory wait for the stream.
+    float* host = nullptr;
     std::vector<float> values() const { return {host, host + kCount}; }
   };
   void on_device(int device, const std::function<void()>& body) const {
@@ -165,7 +166,9 @@ TEST_F(NcclOnDevices, CallsReturnAtOnceAndRunInTheirStreams) {
 TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-  std::barrier over(2);  // freeing memory may wait for the other's stream, and let nobody else in meanwhile
+  // Freeing memory may wait for the other rank's stream, and may block all other calls meanwhile. So both ranks finish
+  // first.
+  std::barrier over(2);
   const auto rank = [&](int me) {
     on_device(0, [&] {
       ncclComm_t comm = nullptr;
@@ -185,7 +188,8 @@ TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
       EXPECT_EQ(driver_.stream_synchronize(side.stream), 0);
       EXPECT_EQ(side.values(), std::vector<float>(kCount, static_cast<float>(2 - me)));
       over.arrive_and_wait();
-      destroy(side, 0);  // before the communicator, as programs may
+      // Programs may free their memory before the communicator.
+      destroy(side, 0);
       EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
     });
   };
@@ -209,7 +213,8 @@ TEST_F(NcclOnDevices, MemoryIsTheCurrentDevicesAndTheDefaultStreamWillDo) {
   EXPECT_EQ(driver_.copy(on, address(source.data()), kBytes, nullptr), 0);
   EXPECT_EQ(ncclAllReduce(memory, memory, kCount, ncclFloat, ncclSum, comm, nullptr), ncclSuccess)
       << ncclGetLastError(comm);
-  EXPECT_EQ(driver_.stream_synchronize(nullptr), 0);  // the copy is to memory that is not pinned
+  // The copy below is to memory that is not pinned.
+  EXPECT_EQ(driver_.stream_synchronize(nullptr), 0);
   EXPECT_EQ(driver_.copy(address(target.data()), on, kBytes, nullptr), 0);
   EXPECT_EQ(target, source);
   EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);

@@ -1,6 +1,6 @@
-"""`wreath doctor --nccl` beside the loader itself: `doctor_test.py WREATH CC LIBRARY`.
+"""Compares `wreath doctor --nccl` with the loader itself: `doctor_test.py WREATH CC LIBRARY`.
 
-Programs are made for each rule of the loader. What the command says they load is what they then do load.
+The test makes programs for each rule of the loader. A program must load the file that the command names.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ def environment(**variables):
 
 
 def enter_container(root):
-    """Makes `root` this process's root, in a mount namespace of its own, as runtimes of containers do."""
+    """Makes `root` this process's root in a new mount namespace, as container runtimes do."""
     libc = ctypes.CDLL(None, use_errno=True)
     new_namespace, private, recursive, bind, detach = 0x20000, 1 << 18, 1 << 14, 1 << 12, 2
     pivot_root = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
@@ -72,7 +72,8 @@ class Doctor(unittest.TestCase):
         return json.loads(done.stdout)
 
     def loads(self, program, rule, file, *name, **variables):
-        """The command's word, and that the program, run with the same variables, proves it."""
+        """Checks the rule and the file that the command names. Then runs the program with the same variables, to
+        prove the file."""
         report = self.ask(program, **variables)
         use = report["uses"][0]
         self.assertEqual((use["rule"], use["file"]), (rule, str(file)), report)
@@ -101,7 +102,8 @@ class Doctor(unittest.TestCase):
 
     def test_a_file_that_is_no_library_is_passed(self):
         (self.folder / "text").mkdir()
-        (self.folder / "text" / "libnccl.so.2").write_bytes(b"\x7fELF\x01" + bytes(100))  # of 32 bits
+        # The file is a library of 32 bits.
+        (self.folder / "text" / "libnccl.so.2").write_bytes(b"\x7fELF\x01" + bytes(100))
         program = self.program("program", self.folder / "other")
         use = self.loads(program, "DT_RUNPATH", self.decoy, LD_LIBRARY_PATH=str(self.folder / "text"))
         self.assertIn("another kind of machine", use["passed"][0]["why"])
@@ -172,7 +174,7 @@ class Doctor(unittest.TestCase):
         wheel = self.library("site/nvidia/nccl/lib/libnccl.so.2", "-DDECOY", "-Wl,-soname,libnccl.so.2")
         words = ["-DBY_NAME", "-Wl,--no-as-needed", wheel, "-Wl,--disable-new-dtags"]
         self.library("site/torch/lib/libtorch_cuda.so", *words, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib")
-        # CuPy's names no folder: cuda-pathfinder has opened NVIDIA's package before.
+        # CuPy's library names no folder, because cuda-pathfinder has opened NVIDIA's package before.
         self.library("site/cupy_backends/cuda/libs/nccl.any.so", "-DBY_NAME", "-Wl,--no-as-needed", wheel)
         (self.folder / "site" / "vllm").mkdir()
         return str(self.folder / "site")
@@ -250,7 +252,7 @@ class Doctor(unittest.TestCase):
         return next(word for word in listed.stdout.replace("/", " ").split() if word.startswith("ld-linux"))
 
     def test_no_code_of_what_is_looked_at_runs(self):
-        """Neither constructors nor resolvers of functions; of needed and of opened libraries."""
+        """No constructors and no resolvers of functions run, in needed and in opened libraries."""
         touched = self.folder / "touched"
         source = self.folder / "tells.c"
         source.write_text(f"""

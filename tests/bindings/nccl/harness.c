@@ -1,4 +1,4 @@
-// Ranks as processes, as threads, or all driven by one thread.
+// Runs ranks as processes, as threads, or all of them on one thread.
 #include "tests/bindings/nccl/harness.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ void destroy(Local* local) {
   for (int i = 0; i < local->count; ++i) EXPECT_OK(ncclCommDestroy(local->comm[i]));
 }
 
-// Ranks `first` and those behind it, `count` of them, driven by one thread; others drive up to `each`.
+// The ranks that one thread drives: `count` ranks from `first` on. Another thread may drive up to `each` ranks.
 typedef struct {
   ncclUniqueId id;
   int ranks;
@@ -73,7 +73,7 @@ static void* thread_main(void* start) {
   return NULL;
 }
 
-// Threads of `each` ranks.
+// Starts threads that drive `each` ranks.
 static int run_threads(int ranks, int each, Body body) {
   Start starts[kMostRanks];
   pthread_t threads[kMostRanks];
@@ -89,7 +89,7 @@ static int run_threads(int ranks, int each, Body body) {
   return failures() != 0;
 }
 
-// Rank 0 makes the id, and tells the others through their pipes.
+// Runs one rank as a process. Rank 0 makes the id, and sends it to the others through their pipes.
 static int process_main(int (*pipes)[2], int ranks, int rank, Body body) {
   ncclUniqueId id;
   if (rank == 0) {
@@ -122,7 +122,7 @@ int run_processes(int ranks, void (*before)(int rank), Body body) {
   return failed;
 }
 
-// Rank 0 leaves the id in a file that both hosts see; whole, for it is renamed.
+// Writes the id of rank 0 to a file that both hosts see. The file is renamed, so that it is always whole.
 static void tell_id(const char* path, const ncclUniqueId* id) {
   char draft[4096];
   (void)snprintf(draft, sizeof draft, "%s.draft", path);
@@ -150,7 +150,7 @@ static int host_main(const char* path, int ranks, int rank, Body body) {
   return failures() != 0;
 }
 
-// The ranks of this host, number $RANK of two: half of them.
+// Runs the ranks of this host, which has the number $RANK of two: half of them.
 static int run_host(int ranks, Body body) {
   const char* host = getenv("RANK");
   const char* path = getenv("NCCL_TEST_ID");

@@ -1,4 +1,4 @@
-// A program in C++ that knows nccl.h only: two ranks of one thread add.
+// A program in C++ that uses nccl.h only: two ranks of one thread add.
 #include <nccl.h>
 
 #include <cstdio>

@@ -1,9 +1,10 @@
-// One group may hold several jobs of one parent beside its calls and its end.
+// One group may hold several jobs of one parent, together with its calls and its end.
 #include "tests/bindings/nccl/tests.h"
 
 enum { kRounds = 5 };
 
-// Each of local's communicators links the ranks of the parent that `first` and `step` name by rank there.
+// Expects that each of local's communicators links the right ranks of the parent: those from `first` on in steps of
+// `step`.
 static void expect_members(Local* local, const int* first, int step) {
   int out[kMostRanks] = {0};
   EACH(local, ncclAllReduce(&local->me[i], &out[i], 1, ncclInt, ncclSum, local->comm[i], NULL));
@@ -25,7 +26,7 @@ static void expect_halves(Local* local) {
   expect_members(local, first, 2);
 }
 
-// Three splits, told apart by members and order.
+// Makes three splits, which differ by members and order.
 static void split_thrice(Local* local) {
   Local halves = *local;
   Local reversed = *local;
@@ -51,7 +52,7 @@ static void split_thrice(Local* local) {
   destroy(&again);
 }
 
-// A call of the parent, a split, and a shrink without the last rank, which has no part in that.
+// Makes a call of the parent, a split, and a shrink that leaves out the last rank. That rank does not call the shrink.
 static void call_split_and_shrink(Local* local) {
   Local child = *local;
   Local fewer = *local;
@@ -114,7 +115,7 @@ void test_jobs_of_several_parents(Local* local) {
   destroy(&other);
 }
 
-// A group ends a communicator after its other calls of it.
+// A group ends a communicator, although other calls of it follow. The group ends it last.
 static void end_what_is_used(Local* local) {
   Local parent = copy_of(local);
   Local child = *local;
@@ -136,7 +137,8 @@ static void end_what_is_used(Local* local) {
   destroy(&child);
 }
 
-// A group of which a call is refused ends nothing; an abort does not wait for it.
+// A call of a group is refused: the group then ends no communicator. An abort takes effect at once and makes the
+// group's end fail.
 static void end_what_fails(Local* local) {
   Local parent = copy_of(local);
   ncclComm_t children[kMostRanks] = {0};
@@ -147,7 +149,7 @@ static void end_what_fails(Local* local) {
   }
   EXPECT(ncclGroupEnd() == ncclInvalidArgument);
   expect_ranks(&parent, local->ranks);
-  expect_ranks(local, local->ranks);  // all are through with it
+  expect_ranks(local, local->ranks);  // all ranks have finished with it
   EXPECT_OK(ncclGroupStart());
   for (int i = 0; i < parent.count; ++i) {
     EXPECT_OK(ncclCommSplit(parent.comm[i], 0, 0, &children[i], NULL));
@@ -171,7 +173,7 @@ void test_ends_in_groups(Local* local) {
   end_what_fails(local);
 }
 
-// Calls of communicators of two kinds are refused before any job of their group has begun.
+// Calls of blocking and non-blocking communicators are mixed. They are refused before any job of their group has begun.
 static void mix_kinds(Local* local) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = NULL;
@@ -190,7 +192,7 @@ static void mix_kinds(Local* local) {
   EXPECT_OK(ncclCommDestroy(comm));
 }
 
-// One by one, or in a group: what is called while jobs are under way comes after them.
+// Calls are made one by one, or in a group. A call that is made while jobs run comes after them.
 static void go_on_at_once(Local* local, int in_group) {
   ncclConfig_t blocking = NCCL_CONFIG_INITIALIZER;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -226,7 +228,7 @@ static void go_on_at_once(Local* local, int in_group) {
   destroy(&whole);
 }
 
-// A parent is given up while its jobs wait for each other, and so are its children.
+// A parent and its children are aborted while its jobs wait for each other.
 static void abort_at_once(Local* local) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = NULL;

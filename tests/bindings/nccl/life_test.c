@@ -1,8 +1,8 @@
-// What takes many communicators or a program of its own: `life_test abort|churn|add|apart [COUNT]`.
+// Tests that take many communicators or a program of their own: `life_test abort|churn|add|apart [COUNT]`.
 //
-// abort: a peer is stopped in the middle of calls, and ncclCommAbort returns within a second, COUNT times. churn: COUNT
-// communicators are made and destroyed, and nothing grows. add: two processes add what they have, which tests of
-// settings run; apart: with different values of NCCL_HOSTID.
+// `abort` stops a peer in the middle of calls, and ncclCommAbort returns within a second, COUNT times. `churn` makes
+// and destroys COUNT communicators, and nothing grows. `add` lets two processes add; tests of settings run it. `apart`
+// does the same with different values of NCCL_HOSTID.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 enum { kElements = 1 << 18 };
 
-// ---- abort ----
+// The functions below are for `abort`.
 
 static void* call_until_error(void* argument) {
   float* data = calloc(kElements, sizeof *data);
@@ -31,7 +31,7 @@ static void victim(ncclUniqueId id) {
   call_until_error(comm);
 }
 
-// Milliseconds that the abort took; -1: something else went wrong.
+// Returns the milliseconds that the abort took, or -1 if something else went wrong.
 static long long abort_beside_stopped(ncclUniqueId id, pid_t peer, int round) {
   ncclComm_t comm = NULL;
   pthread_t caller;
@@ -49,7 +49,7 @@ static long long abort_beside_stopped(ncclUniqueId id, pid_t peer, int round) {
   return failures() == 0 ? took : -1;
 }
 
-// Rank 0 is a process of its own, too: this one never uses the library, and so may fork.
+// Rank 0 is also a process of its own: the test's process never uses the library, and so it may fork.
 static int abort_round(int round) {
   int to_victim[2];
   int status = 1;
@@ -85,7 +85,7 @@ static int test_abort(int count) {
   return failed != 0;
 }
 
-// ---- churn ----
+// The functions below are for `churn`.
 
 typedef struct {
   long kib;
@@ -93,7 +93,8 @@ typedef struct {
   long descriptors;
 } Use;
 
-// Of a sanitizer, which keeps freed memory for a while: what the program has not freed.
+// Returns the bytes that the program has not freed. Only a sanitizer has this function; it keeps freed memory for a
+// while.
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));  // NOLINT: the sanitizers' name
 
 static Use used_now(void) {
@@ -126,7 +127,8 @@ static void one_pair(void) {
   EXPECT_OK(ncclCommAbort(pair[1]));
 }
 
-// Met through an id, on helpers of its own; every third is given up before the other rank has come.
+// Makes a communicator through an id, on its own helper threads. Every third one is aborted before the other rank has
+// come.
 static void one_by_id(int number) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclUniqueId id;
@@ -149,7 +151,7 @@ static void churn(int first, int end) {
   }
 }
 
-// A meeting that came to nothing tells those who come late for a while.
+// Waits until the helper threads have ended. A meeting that failed answers late ranks for a while.
 static Use settled(long threads) {
   const long long end = now_ms() + 60000;
   Use use = used_now();
@@ -175,7 +177,7 @@ static int test_churn(int count) {
   return failures() != 0;
 }
 
-// ---- add ----
+// The functions below are for `add` and `apart`.
 
 static void add(Local* local) {
   int out = 0;

@@ -1,6 +1,7 @@
-// Which libnccl.so.2 a program gets: it prints the version and the file. `loader`: of the one it is linked with;
-// `loader NAME`: of the one that dlopen(NAME) gives; with a further word it then waits for the end of its input.
-// Compiled with DECOY it is another libnccl.so.2 instead, with BY_NAME a program that is linked with none.
+// Prints the version and the file of the libnccl.so.2 that a program gets. `loader` takes the one that it is linked
+// with, `loader NAME` the one that dlopen(NAME) gives. With a further word it then waits for the end of its input.
+// Compiled with DECOY this file is another libnccl.so.2 instead. Compiled with BY_NAME it is a program that is linked
+// with none.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

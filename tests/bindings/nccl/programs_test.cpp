@@ -1,4 +1,4 @@
-// Programs as they are written against NCCL: threads that drive ranks, groups, polls, watchdogs and aborts.
+// Programs are written as they are for NCCL: they use threads that drive ranks, groups, polls, watchdogs and aborts.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Recordings of failed communicators go to a folder of their own.
+// The fixture sends recordings of failed communicators to a folder of their own.
 class NcclPrograms : public testing::Test {
  protected:
   static void SetUpTestSuite() { recordings() = std::make_unique<wreath::test::RecordingsFolder>(); }
@@ -31,7 +31,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int kRanks = 4;
-constexpr auto kPatience = 20s;  // longer than any clock of these programs: waiting so long is a failure
+// This is longer than any timeout of these programs: waiting so long is a failure.
+constexpr auto kPatience = 20s;
 
 ncclUniqueId new_id() {
   ncclUniqueId id{};
@@ -44,7 +45,7 @@ void on_threads(int threads, const std::function<void(int)>& body) {
   for (int i = 0; i < threads; ++i) running.emplace_back([&, i] { body(i); });
 }
 
-// What an asynchronous call comes to.
+// Waits for the end of an asynchronous call and returns its result.
 ncclResult_t poll(ncclComm_t comm) {
   ncclResult_t result = ncclInProgress;
   const auto end = Clock::now() + kPatience;
@@ -69,7 +70,7 @@ ncclResult_t sum_in_place(std::vector<float>& data, ncclComm_t comm) {
   return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr);
 }
 
-// All ranks from this thread.
+// Makes the communicators of all ranks from this thread.
 std::vector<ncclComm_t> init_all(int ranks) {
   const ncclUniqueId id = new_id();
   std::vector<ncclComm_t> comms(static_cast<std::size_t>(ranks));
@@ -204,7 +205,7 @@ TEST_F(NcclPrograms, CallsBeforeAnInitIsOverAreRefusedAndAnAbortOfItReturnsAtOnc
   const auto start = Clock::now();
   EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
   EXPECT_LT(Clock::now() - start, 1s);
-  // A peer that comes later learns of it at once.
+  // A peer that comes later learns of the abort at once.
   EXPECT_EQ(ncclCommInitRank(&comms[1], 2, id, 1), ncclRemoteError);
   EXPECT_EQ(comms[1], nullptr);
   EXPECT_LT(Clock::now() - start, kPatience);
@@ -271,7 +272,8 @@ TEST_F(NcclPrograms, RanksAreDestroyedInAnyOrder) {
   for (const std::array<std::size_t, 3>& order : {std::array<std::size_t, 3>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
     const ncclUniqueId id = new_id();
     std::array<ncclComm_t, 3> comms{};
-    // The last to be destroyed is the last to enter: the others have left when it reads what they sent.
+    // The ranks enter and are destroyed in the same order. The other ranks have left when the last one reads what they
+    // sent.
     on_threads(3, [&](int thread) {
       const std::size_t rank = order[static_cast<std::size_t>(thread)];
       ASSERT_EQ(ncclCommInitRank(&comms[rank], 3, id, static_cast<int>(rank)), ncclSuccess);
@@ -328,7 +330,7 @@ TEST_F(NcclPrograms, MistakesAreRefusedWithWords) {
   destroy_all(comms);
 }
 
-// The fields of nccl.h 2.17, the shortest config that programs were built with.
+// The config has the fields of nccl.h 2.17, the shortest config that programs were built with.
 TEST_F(NcclPrograms, AShorterConfigOfAnOlderHeaderIsRead) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.size = 48;

@@ -1,4 +1,4 @@
-// The system refuses a group its thread: `threads_test` runs two ranks as processes, of which rank 1 gets none.
+// The system refuses a thread to a group: `threads_test` runs two ranks as processes, of which rank 1 gets no thread.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -7,11 +7,12 @@
 
 #include "tests/bindings/nccl/harness.h"
 
-static atomic_int g_to_refuse;  // of the threads that are started next
+// The number of threads that the next calls shall refuse.
+static atomic_int g_to_refuse;
 
 typedef int (*Create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
-// Stands in the place of the system's.
+// Replaces the function of the system.
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
   if (atomic_load(&g_to_refuse) > 0 && atomic_fetch_sub(&g_to_refuse, 1) > 0) return EAGAIN;
   void* const found = dlsym(RTLD_NEXT, "pthread_create");
@@ -20,8 +21,8 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return create(thread, attributes, body, argument);
 }
 
-// The split that has no thread at rank 1 is an error of both ranks, and so is the next one of its parent; that of the
-// other parent is made.
+// Rank 1 gets no thread for one split. That split is an error on both ranks, and so is the next one of its parent. The
+// split of the other parent succeeds.
 static void split_without_a_thread(Local* local) {
   const int me = local->me[0];
   ncclComm_t parents[2] = {NULL, NULL};

@@ -1,6 +1,6 @@
-"""Memory of a CUDA device, by both of its protocols: over the driver that stands for libcuda.so.1.
+"""Tests memory of a CUDA device by both of its protocols, on the driver that stands in for libcuda.so.1.
 
-Two ranks are threads; the driver's memory is filled and looked at by its own copies.
+Two ranks are threads. The driver's own copies fill and read its memory.
 """
 
 import array
@@ -12,7 +12,7 @@ COUNT = 5000
 
 
 class Driver:
-    """What a package that owns GPU memory does with the driver."""
+    """Does what a package that owns GPU memory does with the driver."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -47,12 +47,13 @@ class Driver:
 
 DRIVER = Driver()
 
-import wreath  # noqa: E402: after the driver, as in a program that uses a GPU before
+# The import comes after the driver, as in a program that has used a GPU before.
+import wreath  # noqa: E402
 from wreath import _tensors  # noqa: E402
 
 
 class OnDevice:
-    """COUNT float32 in memory of device 0."""
+    """COUNT values of float32 in memory of device 0."""
 
     def __init__(self, value, stream=None):
         self.values = array.array("f", [value] * COUNT)

@@ -1,4 +1,4 @@
-"""What needs no ranks: where the library is looked for, and perf results as tables. Arguments: TOOLS FOLDER."""
+"""Tests what needs no ranks: where the library is looked for, and perf results as tables. Arguments: TOOLS FOLDER."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ TOOLS = sys.argv.pop(1)
 
 
 def import_with(path):
-    """What `import wreath` says with this WREATH_LIBRARY."""
+    """Returns the process that has run `import wreath` with this WREATH_LIBRARY."""
     return subprocess.run(
         [sys.executable, "-c", "import wreath; print(wreath.library_path)"],
         env={**os.environ, "WREATH_LIBRARY": path},
@@ -45,7 +45,7 @@ class Library(unittest.TestCase):
 
 
 def start(words, variables):
-    """A process of this interpreter that a launcher's variables number."""
+    """Starts a process of this interpreter, whose rank a launcher's variables give."""
     return subprocess.Popen(
         [sys.executable, *words],
         env={**os.environ, **variables},
@@ -56,7 +56,7 @@ def start(words, variables):
 
 
 class Launchers(unittest.TestCase):
-    """What MPI's launchers and Slurm set, for the example and for wreath.init() alone."""
+    """The variables of MPI's launchers and of Slurm are set for the example and for wreath.init() alone."""
 
     INIT = ("-c", "import wreath; one = wreath.init(); one.barrier(); print('rank', one.rank, 'of', one.ranks)")
 
@@ -129,7 +129,7 @@ class Perf(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "results.json")
             command = [os.path.join(TOOLS, "all_reduce_perf"), "-t", "2", "--sizes", "8,64K", "-n", "2", "-w", "1", "--json", path]
-            # What was loaded before this interpreter for a sanitizer's sake the tool has in itself.
+            # The tool is built with the sanitizer, so it does not need the one preloaded for this interpreter.
             environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
             subprocess.run(command, env=environment, check=True, capture_output=True)
             rows = wreath.perf.rows(path)

@@ -1,4 +1,5 @@
-"""The Python package by two ranks or more: `wreath run -n 2 python3 ranks_test.py`. 77 where numpy is not there."""
+"""Tests the Python package with two ranks or more: `wreath run -n 2 python3 ranks_test.py`. Exits with 77 without
+numpy."""
 
 import array
 import gc

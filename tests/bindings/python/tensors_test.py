@@ -1,6 +1,8 @@
-"""Tensors of other packages: DLPack and CUDA's array interface, by objects made here, numpy's, and PyTorch's if it is there.
+"""Tests tensors of other packages: DLPack and CUDA's array interface. The objects are made here, or are numpy's, or
+PyTorch's if it is there.
 
-One rank alone: a pre-multiplied sum with factor 2 doubles its own values, so that a call shows which memory it wrote.
+Only one rank runs. A pre-multiplied sum with factor 2 doubles its own values, so that a call shows which memory it
+wrote.
 """
 
 import array
@@ -25,7 +27,7 @@ new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
 class Tensor:
-    """A DLPack tensor of int32, of which tests change what they want to be wrong."""
+    """A DLPack tensor of int32, in which tests make single fields wrong."""
 
     def __init__(self, values, shape=None, strides=None, **fields):
         self.memory = array.array("i", values)
@@ -126,7 +128,8 @@ class DLPack(unittest.TestCase):
         self.assertEqual(list(output), [2])
 
     def test_devices(self):
-        tensor = Tensor([1], device=(_tensors.CUDA, 3))  # no CUDA here, or no memory of its
+        # There is no CUDA here, or the address is not in its memory.
+        tensor = Tensor([1], device=(_tensors.CUDA, 3))
         self.refused("array: its memory is on CUDA device 3: ", tensor, (wreath.Unavailable, wreath.InvalidArgument))
         self.assertEqual(tensor.words[0]["stream"], 1)
         self.refused("array: its memory is on a device of DLPack's type 10", Tensor([1], device=(10, 0)))
@@ -173,7 +176,8 @@ class DLPack(unittest.TestCase):
         self.assertEqual(ended, [])
         work.wait()
         del work
-        double(Tensor([1]))  # what was dropped before it was over is let go
+        # This call frees the work that was dropped before it was over.
+        double(Tensor([1]))
         gc.collect()
         self.assertEqual(len(ended), 1)
         self.assertEqual(list(tensor.memory), [2, 4])
@@ -192,7 +196,8 @@ class CudaInterface(unittest.TestCase):
 
     def test_memory_of_no_device_is_checked_and_then_refused(self):
         words = "array: its memory is CUDA's, at 0x1000: "
-        kinds = (wreath.Unavailable, wreath.InvalidArgument)  # no CUDA here, or no memory of its
+        # There is no CUDA here, or the address is not in its memory.
+        kinds = (wreath.Unavailable, wreath.InvalidArgument)
         for fields in ({}, {"strides": (12, 4)}, {"typestr": "|u1"}, {"typestr": "<i8", "strides": (24, 8)}):
             self.refused(words, self.read(**fields), kinds)
         self.refused(words, self.read(False, data=(4096, True)), kinds)

@@ -1,4 +1,4 @@
-"""What ends badly ends soon and says why: ranks that die, never come, are late; groups that are aborted. No arguments."""
+"""Jobs that end badly end soon and say why: ranks die, never come or are late, and groups are aborted. No arguments."""
 
 import datetime
 import multiprocessing
@@ -12,7 +12,8 @@ import unittest
 import torch
 import torch.distributed as dist
 
-SOON = 250  # seconds: far below the group's timeout, far above what a loaded machine needs
+# The seconds are far below the group's timeout, and far above what a loaded machine needs.
+SOON = 250
 
 
 def start(rank, ranks, folder, timeout=1000):
@@ -86,7 +87,8 @@ def one_aborts(rank, ranks, folder):
     start(rank, ranks, folder)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     if rank == 0:
-        work = dist.irecv(torch.ones(1), 1)  # which nobody sends
+        # Rank 1 never sends this message.
+        work = dist.irecv(torch.ones(1), 1)
         backend.abort()
         yield message_of(work.wait)
     yield message_of(dist.barrier)
@@ -105,7 +107,7 @@ def one_leaves_with_calls_in_flight(rank, ranks, folder):
 
 
 def one_ends_without_a_word(rank, ranks, folder):
-    """The program's end is no death: the other one gets what was under way."""
+    """The program's end is no failure: the other rank still gets the data that was being sent."""
     start(rank, ranks, folder)
     tensor = torch.ones(3_000_000)
     dist.all_reduce(tensor)
@@ -126,7 +128,7 @@ def a_child_of_fork_calls(rank, ranks, folder):
 
 
 def store_of_rank_0(rank, ranks, folder):
-    """Served by that process, as of a job that torchrun did not start."""
+    """Returns a store that the process of rank 0 serves, as in a job that torchrun did not start."""
     if rank == 0:
         store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
         with open(f"{folder}/draft", "w", encoding="utf-8") as file:
@@ -200,7 +202,7 @@ class Faults(unittest.TestCase):
 
     def test_a_pair_that_meets_without_the_store_says_so(self):
         for said in self.run_ranks(a_pair_meets_after_rank_0_has_left, 3)[1:]:
-            self.assertEqual(said[0], "no error")  # they had met before
+            self.assertEqual(said[0], "no error")  # the ranks had met before
             for line, (sender, receiver) in zip(said[1:], ((1, 2), (2, 1))):
                 self.assertRegex(line, f"wreath: ranks {sender} and {receiver} of group .*, for their first message from {sender} to "
                                  f"{receiver} with tag 6, have not met: torch's store, by which they meet, cannot be asked: .*rank 0 .* must live")

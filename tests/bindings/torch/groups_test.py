@@ -1,4 +1,4 @@
-"""What the backend of torch.distributed refuses, and its groups, by one rank or more: `wreath run -n 2 python3 groups_test.py`."""
+"""Tests the backend's refusals and its groups, with one rank or more: `wreath run -n 2 python3 groups_test.py`."""
 
 import datetime
 import unittest
@@ -10,7 +10,7 @@ from job import BACKEND, ME, RANKS, TOTAL, own, run_tests
 
 
 class Refusals(unittest.TestCase):
-    """Mistakes harm nobody: the calls after them work."""
+    """A refused mistake does no harm: the calls after it work."""
 
     def refuse(self, words, call, error=Exception):
         with self.assertRaisesRegex(error, words):

@@ -1,4 +1,4 @@
-"""What the tests that run as ranks of a job share: the job, its tensors, and how a rank ends."""
+"""Gives the job, its tensors and the end of a rank to the tests that run as ranks of a job."""
 
 import datetime
 import os
@@ -6,7 +6,8 @@ import sys
 import unittest
 import warnings
 
-warnings.simplefilter("ignore", FutureWarning)  # torch renames its calls
+# torch renames its calls.
+warnings.simplefilter("ignore", FutureWarning)
 
 import torch
 import torch.distributed as dist
@@ -33,13 +34,13 @@ def own(dtype=torch.float32, count=1000):
 
 
 def varied(dtype=torch.float32, shape=(7, 5), rank=ME):
-    """Another tensor on each rank, whose sums are exact in every dtype."""
+    """Returns a tensor that differs on each rank, and whose sums are exact in every dtype."""
     numbers = torch.arange(int(torch.tensor(shape).prod())).reshape(shape)
     return ((numbers * (rank + 2)) % 5 + rank).to(dtype)
 
 
 def every(function, **arguments):
-    """That function of `varied` for every rank."""
+    """Returns the result of `function` for the list of all ranks' `varied`."""
     return function([varied(rank=rank, **arguments) for rank in range(RANKS)])
 
 

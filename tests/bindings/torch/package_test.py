@@ -1,4 +1,5 @@
-"""The package around the backend: `import torch` finds it and never fails by it. Argument: the folder of the build."""
+"""Tests the package around the backend: `import torch` finds it and never fails because of it. Argument: the folder
+of the build."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""Every call of the backend of torch.distributed by two ranks or more: `wreath run -n 2 python3 ranks_test.py`.
+"""Tests every call of torch.distributed's backend with two ranks or more: `wreath run -n 2 python3 ranks_test.py`.
 
-Each is held against Gloo's result on the same tensors, or against a known one where Gloo has none.
+Each result is compared with Gloo's on the same tensors, or with a known one where Gloo has none.
 """
 
 import datetime
@@ -144,7 +144,8 @@ class Blocks(unittest.TestCase):
         self.assertTrue(torch.equal(whole, every(torch.stack)))
         whole = torch.zeros(RANKS, 7, 5)
         whole[0] = varied()
-        dist.all_gather(list(whole.unbind()), whole[0])  # which is no in-place form but for rank 0
+        # This is an in-place form on rank 0 only.
+        dist.all_gather(list(whole.unbind()), whole[0])
         self.assertTrue(torch.equal(whole, every(torch.stack)))
 
     def test_blocks_of_different_sizes(self):
@@ -213,7 +214,7 @@ class Blocks(unittest.TestCase):
         self.assertEqual(output[:, 0].tolist(), [sender + 1 for sender in range(RANKS) for _ in range(received[sender])])
 
     def hold_forms(self, expected, *forms):
-        """Forms of one call that fill a tensor like `expected`: each rank takes another one, in turn."""
+        """Expects that all forms of one call fill a tensor like `expected`. Each rank takes another form, in turn."""
         for shift in range(len(forms)):
             output = torch.zeros_like(expected)
             forms[(ME + shift) % len(forms)](output)

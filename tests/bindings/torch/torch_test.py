@@ -1,7 +1,8 @@
-"""PyTorch's own tests of torch.distributed, from its wheel, on the backend wreath: those that it runs on Gloo.
+"""Runs PyTorch's own tests of torch.distributed, from its wheel, on the backend wreath: those that it runs on Gloo.
 
-Not part of `./run test`: it takes 2 to 20 minutes. Ranks are forked, one test after the other; a line a test, and a summary
-with the reasons of those that did not pass. Exit code 0: all passed, but for what is known and written down below.
+This is not part of `./run test`, because it takes 2 to 20 minutes. Ranks are forked, one test after the other.
+The program prints a line a test, and a summary with the reasons of those that did not pass.
+Exit code 0: all passed, except for the known ones that are written down below.
 """
 
 import argparse
@@ -20,7 +21,7 @@ parser.add_argument("--only", default="", help="tests whose names match this exp
 parser.add_argument("--seconds", default="60", help="after which a test has failed")
 options = parser.parse_args()
 
-# Read while the module below is imported: its tables know Gloo.
+# The module below reads these variables while it is imported: its tables know Gloo.
 os.environ.update(BACKEND="gloo", WORLD_SIZE=options.ranks, DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=options.seconds)
 os.environ.setdefault("TEMP_DIR", tempfile.mkdtemp(prefix="wreath-torch-tests-"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,7 +34,7 @@ import wreath_torch  # noqa: E402, F401
 original = distributed_test.dist.init_process_group
 distributed_test.dist.init_process_group = lambda *args, **kwargs: original(*args, **{**kwargs, "backend": options.backend})
 
-# What is not there, by the sentence that says so, or by the test that is of Gloo alone.
+# The reasons for which a test may fail: the sentence by which it fails, and what the backend lacks or only Gloo has.
 KNOWN = {
     "a receive names the rank that sends": "receives from any source",
     "dense tensors only": "sparse tensors",

@@ -1,6 +1,7 @@
-"""DistributedDataParallel and FSDP2 of torch over this backend and over Gloo: the losses are equal within 1e-6.
+"""Trains by torch's DistributedDataParallel and FSDP2 over wreath and over Gloo: the losses are equal within 1e-6.
 
-`wreath run -n 2 python3 training_test.py`, or two_hosts, torchrun, srun: whoever sets RANK, WORLD_SIZE and MASTER_ADDR.
+Start it by `wreath run -n 2 python3 training_test.py`, or by two_hosts, torchrun or srun.
+The launcher must set RANK, WORLD_SIZE and MASTER_ADDR.
 """
 
 import datetime
@@ -50,7 +51,7 @@ class Model(torch.nn.Module):
 
 
 def losses_of(model, optimizer):
-    """Of every step, averaged over the ranks by Gloo, so that all compare the same numbers."""
+    """Returns the losses of every step. Gloo averages them over the ranks, so that all compare the same numbers."""
     words = torch.randint(50, (8, 12), generator=torch.Generator().manual_seed(100 + ME))
     losses = []
     for _ in range(STEPS):
@@ -91,7 +92,8 @@ class Training(unittest.TestCase):
             model.register_comm_hook(group, default_hooks.fp16_compress_hook)
             return losses_of(model, torch.optim.SGD(model.parameters(), 1e-1))
 
-        self.hold(run) if RANKS == 2 else None  # sums of more in float16 depend on their order
+        # The sums of more ranks in float16 depend on their order.
+        self.hold(run) if RANKS == 2 else None
 
     def test_fully_sharded(self):
         from torch.distributed.device_mesh import DeviceMesh

@@ -1,4 +1,5 @@
-// What calls of any algorithm over any transport owe beside right results: order, memory that peers map, leaving.
+// Tests promises of all_reduce beside right results, over any algorithm and transport: order, memory that peers map,
+// leaving.
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/pairwise.hpp"
 #include "tests/support/processes.hpp"
@@ -10,7 +11,7 @@ CollectiveCase sums(DataType dtype, int ranks, std::size_t count) {
   return {Collective::AllReduce, dtype, ReduceOp::Sum, ranks, 0, count, {}, false};
 }
 
-// One call of one rank, with every byte compared.
+// Makes one call of one rank and compares every byte.
 void expect_right(Communicator& communicator, const CollectiveCase& work, const CollectiveData& data,
                   const Placement& placement, const Way& way) {
   const CollectiveRun run(work, data, communicator.rank(), placement);
@@ -25,13 +26,13 @@ std::vector<Way> all_reduce_ways() {
   return ways;
 }
 
-// The ways of one of two suites: all or, under a sanitizer, its part of a pairwise choice of algorithm, transport and
-// suite.
+// Returns the ways of one of two suites. A suite has all ways or, under a sanitizer, its part of a pairwise choice of
+// algorithm, transport and suite.
 std::vector<Way> ways_of_suite(int suite) {
   const std::vector<Way> ways = all_reduce_ways();
   if (!testing_support::kSanitized || testing_support::rounds(0, 1) == 1) return ways;
   const int links = static_cast<int>(transport_ways().size());
-  const int names = static_cast<int>(ways.size()) / links;  // the ways of the first transport, then of the next one
+  const int names = static_cast<int>(ways.size()) / links;  // ways of each transport, one after the other
   std::vector<Way> some;
   for (const Choice& choice : pairwise({{links, names, 2}, {}, {}})) {
     if (choice[2] == suite) some.push_back(ways[static_cast<std::size_t>(choice[0] * names + choice[1])]);
@@ -78,7 +79,7 @@ TEST_P(QueuedAllReduces, RunInOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, QueuedAllReduces, testing::ValuesIn(ways_of_suite(1)), test_name);
 
-// A rank that is done may leave while others still read what it sent.
+// A rank whose part is done may leave while others still read the data that it sent.
 TEST(AllReduceThenLeave, LosesNothing) {
   const CollectiveCase work = sums(DataType::Int32, 3, 300'000);
   const CollectiveData data(work.dtype, work.op, 3, work.count, Values::Exact);

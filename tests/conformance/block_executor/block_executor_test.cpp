@@ -1,4 +1,4 @@
-// The executor as a GPU runs it, by blocks of threads on the host device: every algorithm, all ranks at once.
+// Tests the executor as a GPU runs it, by blocks of threads on the host device: every algorithm, all ranks at once.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,8 +24,8 @@ RankCall with_loop(RankCall call, HandwrittenLoop loop, int ranks, std::size_t r
   return call;
 }
 
-// Starts the grids of the first ranks, each in a stream of its own, and waits for their ends. By their steps, or by
-// `loop`.
+// Starts the grids of the first ranks, each in a stream of its own, and waits for their ends. The grids run the lanes'
+// steps, or `loop`.
 std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls, int threads, const Waits& waits,
                                 HandwrittenLoop loop = HandwrittenLoop::None) {
   std::vector<RankGrid> grids(calls.size());
@@ -40,10 +40,10 @@ std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls
   return grids;
 }
 
-// By what lanes are advanced.
+// Says how lanes are advanced.
 enum class By : std::uint8_t { Steps, Loop };
 
-// A row, and what runs it.
+// A row, and the way in which it runs.
 using Row = std::tuple<Algorithm, By>;
 
 HandwrittenLoop loop_of(const Row& row) {
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::Combine(testing::ValuesIn(algori
 INSTANTIATE_TEST_SUITE_P(RowsWithLoops, Blocks,
                          testing::Combine(testing::ValuesIn(rows_with_loops()), testing::Values(By::Loop)), name_of);
 
-// Two operations back to back over FIFOs of two slots.
+// Runs two operations back to back over FIFOs of two slots.
 TEST_P(Blocks, DoWhatTheCollectivePromises) {
   const auto& [algorithm, by] = GetParam();
   ASSERT_EQ(loop_of(GetParam()) == HandwrittenLoop::None, by == By::Steps);
@@ -93,7 +93,7 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
   }
 }
 
-// Grids of one rank after the other, none of which waits, until all are done.
+// Runs grids of one rank after the other until all are done. No grid waits.
 std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCall>& calls, int threads,
                                          HandwrittenLoop loop) {
   static constexpr std::uint32_t kStop = 0;
@@ -116,7 +116,7 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
   return grids;
 }
 
-// As ranks do that share a device in turns.
+// Ranks that share a device in turns run in this way.
 TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
   const auto& [algorithm, by] = GetParam();
   ASSERT_EQ(loop_of(GetParam()) == HandwrittenLoop::None, by == By::Steps);
@@ -135,7 +135,7 @@ TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
 
 Algorithm ring() { return *find_algorithm(Collective::AllReduce, "ring"); }
 
-// A rank whose peer never comes: what ends its blocks.
+// Runs a rank whose peer never comes, so that tests see how its blocks end.
 struct Alone {
   Alone() : job(ring(), problem, programs[0], {.count = 1'000}, random) {}
   std::vector<RankGrid> run(const Waits& waits) { return run_grids(world, {job.calls()[0]}, 2, waits); }
@@ -167,7 +167,7 @@ TEST(BlocksAlone, EndWhenNothingMovesForLong) {
   }
 }
 
-// The host launches a grid again where something moved: also where all that did was a lane's last step.
+// The host launches a grid again where something moved. The last step of a lane counts as such, too.
 TEST(BlocksOfOneStep, TellThatTheyHaveMoved) {
   const Algorithm chain = *find_algorithm(Collective::Broadcast, "chain");
   const Problem problem{Collective::Broadcast, 2, 0};
@@ -197,7 +197,7 @@ TEST(BlocksOfOneStep, TellThatTheyHaveMoved) {
   ASSERT_EQ(job.wrong(), "");
 }
 
-// Their steps stay where they are.
+// Blocks bring only so many steps near; the further steps stay where they are.
 TEST(BlocksOfManyRanks, RunLanesOfMoreStepsThanTheyBringNear) {
   const Problem problem{Collective::AllReduce, 60, 0};
   std::mt19937_64 random(25);

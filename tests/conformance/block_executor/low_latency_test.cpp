@@ -1,5 +1,5 @@
-// All_reduces by the protocol LL on blocks of host threads: the reference's bits, at the numbers where flags wrap, and
-// the ends of calls whose peers do not come.
+// Tests all_reduces by the protocol LL on blocks of host threads. They must give the reference's bits, also where the
+// numbers of flags wrap. Calls whose peers do not come must end.
 #include "src/executor/block/low_latency.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t kGo = 0;
 
-// One rank's area, zeroed.
+// Holds one rank's area, zeroed.
 class Area {
  public:
   Area() : memory_(std::calloc(1, kLowLatencyAreaBytes + 128), &std::free) {}
@@ -69,7 +69,7 @@ std::string text_of(const Shape& shape, int ranks) {
          std::to_string(ranks) + " ranks, " + std::to_string(shape.threads) + " threads";
 }
 
-// One rank's part in a call.
+// Holds one rank's part in a call.
 struct OneRank {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
@@ -122,7 +122,7 @@ class Call {
     return LowLatencyOutcome::Done;
   }
 
-  // All ranks, each after a delay of its own. What went wrong; empty: nothing.
+  // Runs all ranks, each after a delay of its own. Returns the mistake; empty where there is none.
   std::string run(std::mt19937& random) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
@@ -143,7 +143,7 @@ class Call {
   }
 
  private:
-  // Of premultiplied sums, rank r's factor is r + 1.
+  // Returns the arithmetic of one rank. In premultiplied sums, rank r's factor is r + 1.
   Arithmetic arithmetic_of(std::size_t rank) const {
     const bool premultiplied = shape_.op == ReduceOp::PremultipliedSum;
     return arithmetic(shape_.dtype,
@@ -209,7 +209,7 @@ TEST(LowLatency, WorksForAnyRanksThreadsAndBlocksAcrossTheWrapOfCalls) {
   }
 }
 
-// Of parts that are shorter for the last ranks, or empty, and begin with any thread.
+// Parts of the last ranks are shorter than the others, or empty, and any thread may begin them.
 TEST(LowLatency, SumsInPlaceWhateverTheParts) {
   std::mt19937 random(40);
   for (const int ranks : {2, 3, 5, 8}) {
@@ -234,7 +234,7 @@ TEST(LowLatency, TakesTheLargestVector) {
   }
 }
 
-// Ranks run as far ahead of each other as the protocol lets them: each makes all its calls by itself.
+// Ranks run as far ahead of each other as the protocol allows, because each makes all its calls by itself.
 TEST(LowLatency, NeedsNoBarrierBetweenCalls) {
   std::mt19937 random(34);
   const Areas areas(3);
@@ -261,7 +261,7 @@ TEST(LowLatency, NeedsNoBarrierBetweenCalls) {
   for (int i = 0; i < kCalls; ++i) ASSERT_EQ(calls[static_cast<std::size_t>(i)].differs(), "") << "call " << i;
 }
 
-// The words of call 5 lie there still when its number comes again, unless calls between have cleared them.
+// The words of call 5 are still there when its number comes again, unless calls between have cleared them.
 TEST(LowLatency, DoesNotTakeWordsOfALapBefore) {
   std::mt19937 random(35);
   const Areas areas(2, 5);
@@ -294,7 +294,7 @@ TEST(LowLatency, EndsWhenItIsToldToOrNothingComes) {
   }
 }
 
-// A block whose first thread comes out of its first barrier late.
+// A block whose first thread leaves its first barrier late.
 class LateBlock : public HostBlock {
  public:
   explicit LateBlock(const HostBlock& block) : HostBlock(block) {}
@@ -308,14 +308,15 @@ class LateBlock : public HostBlock {
   bool late_ = false;
 };
 
-// Of TSan, mostly: who gives up writes what the late thread has yet to read.
+// This test is mostly for ThreadSanitizer: a thread that gives up writes words that the late thread has yet to read.
 TEST(LowLatency, EndsWhileAThreadOfTheBlockIsLate) {
   std::mt19937 random(38);
   const Kernel kernel{"", nullptr, [](HostBlock& block, const void* arguments) {
                         LateBlock late(block);
                         run_low_latency(late, *static_cast<const LowLatencyRun*>(arguments));
                       }};
-  const Areas areas(2, 5);  // calls 0 and 1 clear the areas, all threads together
+  // Calls 0 and 1 clear the areas, all threads together.
+  const Areas areas(2, 5);
   Call call(areas, {.elements = 1}, random);
   call.rank(0).run.stall_ns = 1;
   call.launch(0, kernel);
@@ -333,7 +334,7 @@ TEST(LowLatency, TellsACallOfAnotherSignature) {
   EXPECT_EQ(call.end(1), LowLatencyOutcome::Differs);
 }
 
-// Whichever thread hears the rank that differs.
+// Any thread may be the one that hears the rank that differs.
 TEST(LowLatency, HearsEveryPeerWithAnyNumberOfThreads) {
   std::mt19937 random(39);
   for (const int threads : {1, 2, 3, 8}) {
@@ -342,7 +343,8 @@ TEST(LowLatency, HearsEveryPeerWithAnyNumberOfThreads) {
       Call call(areas, {.elements = 100, .two_shot = other % 2 == 0, .threads = threads}, random);
       call.rank(other).run.signature = 6;
       for (std::size_t rank = 0; rank < 5; ++rank) {
-        call.rank(rank).run.stall_ns = 10'000'000'000;  // who does not hear `other` waits for its sums
+        // A rank that does not hear `other` waits for the sums of `other`.
+        call.rank(rank).run.stall_ns = 10'000'000'000;
         call.launch(rank);
       }
       for (std::size_t rank = 0; rank < 5; ++rank) {

@@ -1,4 +1,4 @@
-// The v-forms of every row that has them: ragged blocks, none at all, gaps between them.
+// Tests the v-forms of every row that has them: blocks of different sizes, no blocks at all, gaps between blocks.
 #include "tests/support/row_matrix.hpp"
 
 namespace wreath::test {
@@ -39,7 +39,7 @@ class RaggedBlocks : public testing::TestWithParam<Way> {};
 
 TEST_P(RaggedBlocks, RightResultsWhateverTheirSizes) {
   static DataStore store;
-  const Shape tiled{0, 8192};  // the large block has several tiles where the others have one
+  const Shape tiled{0, 8192};  // the large block has several tiles, the others have one
   static const RowSuite suite({shapes_of_ranks({1, 2, 3, 5, 8, 17}, tiled), ragged(), kVarying});
   EXPECT_TRUE(suite.expect_right_by(GetParam(), store));
 }

@@ -1,4 +1,4 @@
-// shrink among ranks that are threads: they abort and leave instead of dying.
+// Tests shrink among ranks that are threads: they abort and leave instead of dying.
 #include <gtest/gtest.h>
 
 #include "tests/support/local_ranks.hpp"
@@ -67,7 +67,8 @@ TEST(Shrink, AgainAndAgainDownToOne) {
     Communicator current = std::move(communicator);
     for (int left = kRanks - 1; left > 0; --left) {
       if (current.rank() == 0) {
-        current = Communicator();  // leaves once the others have what it sent; an abort would end their call
+        // Rank 0 leaves once the others have the data that it sent; an abort would end their call.
+        current = Communicator();
         return;
       }
       auto survivors = current.shrink();
@@ -79,7 +80,7 @@ TEST(Shrink, AgainAndAgainDownToOne) {
   });
 }
 
-// Everybody gets an error when the larger part does not come.
+// Every rank that calls shrink gets an error when the larger part does not come.
 TEST(Shrink, OfTheSmallerPartIsRefused) {
   LocalRanks ranks(kRanks, {});
   ranks.run([](Communicator& communicator) {

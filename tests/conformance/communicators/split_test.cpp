@@ -1,4 +1,4 @@
-// split and duplicate: who is with whom in which order, and what they reduce, as threads and as processes.
+// Tests split and duplicate, among threads and processes: the members of each part, their order, and their sums.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -15,7 +15,7 @@ using testing_support::Child;
 using testing_support::Job;
 using testing_support::kSlower;
 
-// The ranks of the parent that are in `communicator`, in its order; empty with a failure on error.
+// Returns the ranks of the parent that are in `communicator`, in its order; empty with a failure on error.
 std::vector<int> members_of(Communicator& communicator, int parent_rank) {
   std::vector<int> members(static_cast<std::size_t>(communicator.ranks()), -1);
   std::vector<int> own{parent_rank};
@@ -78,7 +78,7 @@ TEST(Duplicate, HasTheSameRanksAndFailsAlone) {
     ASSERT_TRUE(twin) << twin.error().message;
     EXPECT_EQ(twin->rank(), parent.rank());
     EXPECT_EQ(members_of(*twin, parent.rank()), (std::vector<int>{0, 1, 2}));
-    parent.barrier().value();  // an abort would end the call others are in
+    parent.barrier().value();  // an abort would end the call of the others
     twin->abort().value();
     EXPECT_FALSE(twin->error());
     EXPECT_EQ(members_of(parent, parent.rank()), (std::vector<int>{0, 1, 2}));
@@ -109,7 +109,7 @@ TEST(Split, ThatARankDoesNotCallEndsInTime) {
   });
 }
 
-// Whom nobody can wait for any more ends it at once.
+// A rank that leaves ends the wait of the others at once, because it can never come.
 TEST(Split, ThatARankLeavesInsteadOfCallingIsAnErrorOfTheOthers) {
   LocalRanks ranks(3, {});
   const RecordingsFolder kept;
@@ -148,7 +148,7 @@ TEST(Split, EndsWhenARankAborts) {
   });
 }
 
-// Splits into `groups`, reduces in the group, in a duplicate of it and in the parent, and tells the sums.
+// Splits into `groups`, reduces in the group, in a duplicate of it and in the parent, and reports the sums.
 WREATH_ROLE(split) {
   auto parent = child.create();
   if (!parent) return child.failed(parent.error());
@@ -170,7 +170,7 @@ WREATH_ROLE(split) {
   return 0;
 }
 
-// Every rank is a group of its own; rank `poor` has no descriptors left to make one.
+// Makes every rank a group of its own. Rank `poor` has no descriptors left to make one.
 WREATH_ROLE(split_poor) {
   auto parent = child.create();
   if (!parent) return child.failed(parent.error());

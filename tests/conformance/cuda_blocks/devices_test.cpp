@@ -1,5 +1,5 @@
-// Ranks of one process on two CUDA devices: blocks of one load what the other has where they reach each other. Over the
-// driver that stands for CUDA's.
+// Tests ranks of one process on two CUDA devices, over the fake CUDA driver. Blocks of one device load the other's
+// memory where the devices reach each other.
 #include <array>
 #include <chrono>
 #include <thread>
@@ -43,7 +43,7 @@ CommunicatorOptions options(const std::string& algorithm) {
   return options;
 }
 
-// Gathers what the ranks, on a device each, have in new memory; `rounds` times.
+// Gathers new memory of all ranks, each on its own device, `rounds` times.
 void expect_gathered(LocalRanks& ranks, MemoryUse use, int rounds) {
   ranks.run([&](Communicator& all) {
     const int rank = all.rank();
@@ -64,7 +64,7 @@ void expect_gathered(LocalRanks& ranks, MemoryUse use, int rounds) {
   });
 }
 
-// Memory that is freed and made again has its access opened again.
+// Memory that is freed and made again must be made accessible again.
 TEST_P(TwoDevices, LoadEachOthersMemory) {
   for (const char* algorithm : {"direct", "ring"}) {
     LocalRanks ranks(3, options(algorithm));
@@ -104,7 +104,7 @@ TEST_P(TwoDevices, GetCopiesWhereTheyDoNotReachEachOther) {
   }
 }
 
-// What the error of memory that cannot be read advises.
+// The error of memory that cannot be read advises users to set this option to 0.
 TEST_P(TwoDevices, NameNothingWhereTheProgramWantsNoSingleCopies) {
   CommunicatorOptions staged = options("direct");
   staged.overrides.single_copy_bytes = 0;
@@ -115,7 +115,7 @@ TEST_P(TwoDevices, NameNothingWhereTheProgramWantsNoSingleCopies) {
   EXPECT_FALSE(seen.loaded_from_peers);
 }
 
-// Messages of one exchange may lie in several allocations, or in one.
+// Messages of one exchange may be in several allocations, or in one.
 TEST_P(TwoDevices, ExchangeMessagesOfSeveralAllocations) {
   LocalRanks ranks(2, options(""));
   ranks.run([&](Communicator& all) {
@@ -147,7 +147,7 @@ TEST_P(TwoDevices, ExchangeMessagesOfSeveralAllocations) {
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
 }
 
-// A kernel's fault ends all work of the device, and no grid: the call has the driver's own word for it.
+// A kernel's fault ends all work of the device, but no grid. The call then has the error text of the driver itself.
 TEST(CudasBlocks, AreGivenUpWhereTheDeviceFails) {
   if (!install_lanes_kernel()) GTEST_SKIP() << "needs the driver that stands for CUDA's: run it by ctest";
   const FakeCuda fake = FakeCuda::find();
@@ -161,7 +161,7 @@ TEST(CudasBlocks, AreGivenUpWhereTheDeviceFails) {
   call.input = call.output = memory.data();
   call.count = kCount;
   const auto faults = [](unsigned, unsigned, void**) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all that stands behind it is in the stream
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all work behind the kernel is in the stream
     FakeCuda::find().lose(kCudaLaunchFailed);
   };
   fake.set_kernel(run_lanes_kernel().name, faults, sizeof(LaneRun));

@@ -1,4 +1,4 @@
-// A module for the driver that stands for CUDA's, in place of what nvcc makes: also where there is no nvcc.
+// Stands for the module that nvcc makes, for the fake CUDA driver, so that the tests need no nvcc.
 #include "src/executor/block/image.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// Looks at the ends of FIFOs that the lanes' steps name.
+// Looks at the ends of FIFOs that the lanes' steps name, before the blocks run.
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace wreath::test {
 namespace {
 
-constexpr unsigned kThreads = 3;  // of a block, whatever the grid asks for: a leader, and two that work
+// Each block has so many threads, whatever the grid asks for: a leader, and two that work.
+constexpr unsigned kThreads = 3;
 
 struct Seen {
   std::mutex mutex;
@@ -29,12 +30,12 @@ Seen& seen() {
 
 enum Access : int { Reads = 1, Writes = 2, Owns = 3 };
 
-// What the kernels of one device are given.
+// Looks at the arguments of the kernels of one device.
 class Looks {
  public:
   explicit Looks(const LaneRun& run) : run_(run), device_(number(run)) {}
 
-  // With seen().mutex held.
+  // Looks at a grid's arguments. The caller holds seen().mutex.
   void look(unsigned blocks) const {
     const OperationState& operation = run_.operation;
     ++seen().of.grids;
@@ -110,7 +111,7 @@ class Looks {
   int device_;
 };
 
-// Looks at each piece of work before it is done: it comes with every other barrier, after `first` others.
+// Looks at each piece of work before it is done. Work comes with every other barrier, after `first` other barriers.
 class LookingBlock : public HostBlock {
  public:
   LookingBlock(HostBlockShared& shared, unsigned block, unsigned thread, const Looks& looks, unsigned first)
@@ -126,7 +127,7 @@ class LookingBlock : public HostBlock {
   unsigned barriers_;
 };
 
-// body(shared, block, thread) by each thread of the grid.
+// Calls body(shared, block, thread) on a thread for each thread of the grid.
 template <typename Body>
 void run_threads(unsigned blocks, const Body& body) {
   std::vector<std::unique_ptr<HostBlockShared>> shared;
@@ -150,7 +151,7 @@ void run_grid(unsigned blocks, unsigned, void** parameters) {
     looks.look(blocks);
   }
   run_threads(blocks, [&](HostBlockShared& shared, unsigned block, unsigned thread) {
-    const unsigned first = run.operation.loop == HandwrittenLoop::None ? 1 : 0;  // bring_steps()'s
+    const unsigned first = run.operation.loop == HandwrittenLoop::None ? 1 : 0;  // the barrier of bring_steps()
     LookingBlock looking(shared, block, thread, looks, first);
     run_block(looking, run);
   });

@@ -1,5 +1,5 @@
-// The executor's kernel for the driver that stands for CUDA's: blocks of host threads, which first look whether a GPU
-// would reach what they are given.
+// Gives the executor's kernel to the fake CUDA driver. Its blocks of host threads first look whether a GPU would reach
+// the memory in their arguments.
 #pragma once
 
 #include <string>
@@ -10,19 +10,20 @@
 
 namespace wreath::test {
 
-// A grid of a few threads a block, until its end.
+// Runs a grid of a few threads a block until its end.
 void run_blocks(const Kernel& kernel, unsigned blocks, const void* argument);
 
-// Gives it to the driver. False: the driver of this process is another one.
+// Gives the kernel to the driver. Returns false where this process has another driver.
 bool install_lanes_kernel();
 
-// Grids that ran since it was asked last, and what in their arguments a GPU would not have reached.
+// Counts the grids that ran since it was last asked, and lists memory in their arguments that a GPU would not reach.
 struct LanesSeen {
   int grids = 0;
-  int handwritten_grids = 0;       // by handwritten loops
-  int waiting_grids = 0;           // whose blocks wait for others
-  unsigned blocks = 0;             // of the largest
-  int references = 0;              // lanes that told readers where data is, instead of copying it
+  int handwritten_grids = 0;  // of handwritten loops
+  int waiting_grids = 0;      // grids whose blocks wait for others
+  unsigned blocks = 0;        // of the largest grid
+  // Counts the lanes that named data to readers instead of copying it.
+  int references = 0;
   bool loaded_from_peers = false;  // blocks loaded another device's memory
   std::vector<std::string> unreachable;
 };

@@ -1,5 +1,5 @@
-// Small all_reduces as kernels of their own on a CUDA device, over the driver that stands for CUDA's: between threads,
-// and between processes, which map each other's areas. The kernel looks whether a GPU would reach what it is given.
+// Tests small all_reduces as kernels of their own on a CUDA device, over the fake CUDA driver. The ranks are threads,
+// or processes, which map each other's areas. The kernel looks whether a GPU would reach its arguments.
 #include "src/executor/block/low_latency.hpp"
 
 #include <fmt/format.h>
@@ -70,7 +70,8 @@ std::string take_seen() {
                      unreachable.empty() ? "nothing" : *unreachable.begin());
 }
 
-// Sums on memory of the rank's device, small ones and, where the protocol ends, a large one. Empty: all are right.
+// Makes sums on memory of the rank's device: small ones and a large one, for which the protocol is too small. Returns
+// an empty text where all are right.
 std::string sums(Communicator& communicator) {
   Device& device = *cuda_device(0).value();
   const int ranks = communicator.ranks();
@@ -110,7 +111,7 @@ namespace {
 WREATH_ROLE(small_sums) {
   if (!test::low_latency::install()) return 2;
   test::FakeCuda::find().set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once")));
-  static_cast<void>(cuda_device(0).value());  // what it holds stays
+  static_cast<void>(cuda_device(0).value());  // things that the device holds stay
   const int before = test::FakeCuda::find().alive();
   {
     auto communicator = child.create();
@@ -138,7 +139,7 @@ void expect_small_sums(bool at_once, int grids) {
 
 TEST(SmallSumsOnCuda, ReachTheAreasOfOtherProcesses) { expect_small_sums(true, test::low_latency::kRounds - 1); }
 
-// A kernel that waits would keep the other's from running.
+// A kernel that waits would keep the other process's kernel from running.
 TEST(SmallSumsOnCuda, AreNotMadeWhereProcessesTakeTurns) { expect_small_sums(false, 0); }
 
 }  // namespace

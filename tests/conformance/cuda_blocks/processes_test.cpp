@@ -1,4 +1,4 @@
-// Ranks as processes: what a peer shares is mapped to be read only, and a GPU is let in to it as such.
+// Tests ranks as processes: memory that a peer shares is mapped read only, and a GPU may use it only for reading.
 #include "tests/support/processes.hpp"
 
 #include <fmt/format.h>
@@ -13,12 +13,12 @@ namespace {
 constexpr std::size_t kCount = 200'000;
 constexpr std::size_t kBytes = kCount * sizeof(float);
 
-// Sums on memory of a CUDA device; says how many grids ran, and what they were given that they do not reach.
+// Sums on memory of a CUDA device. Reports how many grids ran, and which of their arguments they do not reach.
 WREATH_ROLE(sum) {
   if (!test::install_lanes_kernel()) return 2;
   test::FakeCuda::find().set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once")));
   test::FakeCuda::find().set_attribute(kCudaReadOnlyHostMemory, static_cast<int>(child.number("read_only")));
-  for (int number : {0, 1}) static_cast<void>(cuda_device(number).value());  // what they hold stays
+  for (int number : {0, 1}) static_cast<void>(cuda_device(number).value());  // things that they hold stay
   const int before = test::FakeCuda::find().alive();
   {
     auto communicator = child.create();
@@ -62,13 +62,13 @@ TEST(CudasBlocks, ReachItWhereTheDriverTakesOnlyPagesThatAreWritable) {
   expect_sums("tcp", false);
 }
 
-// Gathers exportable memory again and again; says whether peers were told where it is, instead of being given it, and
-// what blocks were given that they do not reach.
+// Gathers exportable memory again and again. Reports whether peers were given its place instead of a copy, and which
+// arguments blocks do not reach.
 WREATH_ROLE(gather) {
   if (!test::install_lanes_kernel()) return 2;
   const test::FakeCuda fake = test::FakeCuda::find();
   fake.set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once", 1)));
-  for (int number : {0, 1}) static_cast<void>(cuda_device(number).value());  // what they hold stays
+  for (int number : {0, 1}) static_cast<void>(cuda_device(number).value());  // things that they hold stay
   const int before = fake.alive();
   {
     auto communicator = child.create();
@@ -91,7 +91,7 @@ WREATH_ROLE(gather) {
         device.copy(values.data(), output.data() + static_cast<std::size_t>(rank) * kBytes, kBytes).value();
         if (values != std::vector<float>(kCount, static_cast<float>(2 * round + rank))) return 4;
       }
-      sleep_ms(2);  // peers map what they were told of
+      sleep_ms(2);  // peers map announced memory
     }
   }
   const test::LanesSeen seen = test::take_lanes_seen();
@@ -102,7 +102,7 @@ WREATH_ROLE(gather) {
   return 0;
 }
 
-// What both ranks say.
+// Compares the reports of both ranks.
 void expect_gathered(const Arguments& arguments, const std::string& first, const std::string& second) {
   Arguments all{{"transport", "shm,cuda_ipc"}, {"devices", "cuda:0"}};
   for (const auto& [name, value] : arguments) all[name] = value;
@@ -123,7 +123,7 @@ TEST(CudasBlocks, LoadWhatOtherProcessesHaveOnAnotherDevice) {
   expect_gathered({{"device_1", "cuda:1"}, {"cuda_1", "1"}}, "waits references", "waits references");
 }
 
-// The blocks are not of the device that maps: the host copies for them.
+// The blocks' device is not the rank's device, which maps memory: the host copies for them.
 TEST(CudasBlocks, GetCopiesForAnotherDeviceThanTheRanks) {
   expect_gathered({{"cuda_1", "1"}}, "waits references", "waits copies");
 }
@@ -133,7 +133,7 @@ TEST(CudasBlocks, GetCopiesWhereMemoryCannotBeImportedOrExported) {
   expect_gathered({{"refused_1", "cuMemExportToShareableHandle"}}, "waits references", "waits copies");
 }
 
-// Both use cuda:0. A kernel that waits would keep the other's from running.
+// Both ranks use cuda:0. A kernel that waits would keep the other process's kernel from running.
 TEST(CudasBlocks, DoNotWaitWhereProcessesTakeTurns) {
   for (const bool at_once : {false, true}) {
     Job job("sum", 2, {{"transport", "shm"}, {"read_only", "1"}, {"at_once", at_once ? "1" : "0"}},

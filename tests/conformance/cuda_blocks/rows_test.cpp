@@ -1,5 +1,5 @@
-// Calls on memory of a CUDA device, run by its kernel: every row over every transport, mixed with ranks whose memory is
-// the host's. Over the driver that stands for CUDA's; ranks are threads.
+// Tests calls on memory of a CUDA device, run by its kernel, over the fake CUDA driver. Every row runs over every
+// transport; some ranks have memory of the host. Ranks are threads.
 #include <array>
 
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
@@ -16,7 +16,8 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
   }
 };
 
-// Buffers lie anywhere, and blocks sum what is aligned to elements: of a byte they all are.
+// Buffers may begin at any byte, but blocks sum only data that is aligned to elements. Elements of one byte are always
+// aligned.
 constexpr std::array kTypes = {DataType::BFloat16, DataType::Float8E4M3};
 constexpr std::array kOps = {ReduceOp::Sum, ReduceOp::Avg};
 
@@ -34,7 +35,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
 }
 
-// Ranks of one process read each other's memory on the device; those whose memory is the host's read copies.
+// Ranks of one process read each other's memory on the device. Ranks with memory of the host read copies.
 TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   static DataStore store;
   Shape read{0, 65'536};
@@ -44,7 +45,7 @@ TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   const LanesSeen seen = take_lanes_seen();
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
   const bool may = GetParam().transport == "inproc";
-  const bool must = may && GetParam().algorithm == "direct";  // others stage what may be overwritten
+  const bool must = may && GetParam().algorithm == "direct";  // others stage data that may be overwritten
   EXPECT_TRUE(may || seen.references == 0);
   EXPECT_TRUE(!must || seen.references > 0);
 }

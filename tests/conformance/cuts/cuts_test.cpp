@@ -1,4 +1,5 @@
-// Every row over every transport, however calls are cut: many tiles, several data lanes, few slots, wrapping sequences.
+// Tests every row over every transport with calls cut in many ways: many tiles, several data lanes, few slots, wrapping
+// sequences.
 #include "tests/support/row_matrix.hpp"
 
 namespace wreath::test {

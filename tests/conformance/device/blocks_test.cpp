@@ -1,4 +1,4 @@
-// Calls on memory of a device, which its blocks run: on the host device, and, with the driver that stands for CUDA's
+// Tests calls on memory of a device, which its blocks run. They run on the host device and, with the fake CUDA driver
 // (test conformance_device_fake_cuda), on a CUDA device.
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class CallsByBlocks : public testing::TestWithParam<Place> {
   Device* device_ = nullptr;
 };
 
-// Sums `count` elements over two ranks, each with memory of `devices`; null: ordinary memory.
+// Sums `count` elements over two ranks, each with memory of its entry in `devices`; null means ordinary memory.
 void expect_sums(const CommunicatorOptions& options, const std::array<Device*, 2>& devices, std::size_t count) {
   LocalRanks ranks(2, options);
   ranks.run([&](Communicator& communicator) {
@@ -106,7 +106,7 @@ TEST_P(CallsByBlocks, RefuseBuffersThatEndBehindTheirAllocation) {
 std::string name_of(const testing::TestParamInfo<Place>& info) {
   return std::string(info.param.device) + "_" + info.param.transport;
 }
-// Ranks of one process read each other's memory where it is: to wait for such a reader is no movement.
+// Ranks of one process read each other's memory in place. A wait for such a reader is no movement.
 TEST_P(CallsByBlocks, EndWhereAPeerNeverComesForWhatItWasToRead) {
   CommunicatorOptions late = options();
   late.timeouts.arrival_ms = late.timeouts.stall_ms = 2'000;

@@ -1,5 +1,5 @@
-// Calls in the streams of a CUDA device and on its memory. With the driver that
-// stands for CUDA's (test conformance_device_fake_cuda) on any machine.
+// Tests calls in the streams of a CUDA device and on its memory. With the fake CUDA driver (test
+// conformance_device_fake_cuda) they run on any machine.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -52,7 +52,7 @@ TEST_F(CallsInCudaStreams, RunBetweenTheCopiesAroundThem) {
   }
 }
 
-// By copies in pinned memory, whole or small, alone, and as messages.
+// Calls work on copies in pinned memory: large and small ones, of one rank and of several, and as messages.
 TEST_F(CallsInCudaStreams, TakeTheDevicesOwnMemory) {
   for (const std::size_t count : {std::size_t{3}, kCount}) {
     for (const int n : {1, 3}) {

@@ -1,4 +1,4 @@
-// Integers in memory of the host device, and calls that sum them.
+// Holds integers in memory of the host device, and calls that sum them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace wreath::test {
 
-// Elements in memory of the host device. A rank frees none while peers go on: that would wait for their kernels.
+// Holds elements in memory of the host device. A rank frees no such memory while peers go on: that would wait for their
+// kernels.
 class Elements {
  public:
   explicit Elements(std::vector<std::int32_t> values)

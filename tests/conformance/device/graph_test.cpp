@@ -1,5 +1,5 @@
-// Graphs of calls: captured once, launched any number of times among direct calls. On the host device, and, with the
-// driver that stands for CUDA's, on a CUDA device's pinned memory.
+// Tests graphs of calls: they are captured once and launched any number of times among direct calls. They run on the
+// host device and, with the fake CUDA driver, on pinned memory of a CUDA device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,24 +22,24 @@ using Values = std::vector<std::int32_t>;
 constexpr std::size_t kCount = 960;  // a block for each rank in some calls
 constexpr std::size_t kBytes = kCount * sizeof(std::int32_t);
 
-// Where the buffers of a test are, and how often it launches.
+// Says where the buffers of a test are, and how often it launches.
 struct Place {
   const char* name;
   Device& (*device)();
   MemoryUse use;
   int launches;
-  std::size_t low_latency_bytes = 0;  // as in the options
+  std::size_t low_latency_bytes = 0;  // the same as in the options
 };
 
 Device& first_cuda() { return *cuda_device(0).value(); }
 
-// The host device's are tested where there is no CUDA.
+// Returns the places to test. Those of the host device are tested where there is no CUDA.
 std::vector<Place> places() {
   if (cuda_devices()) return {{"cuda", first_cuda, MemoryUse::Pinned, 50}};
   return {{"host", host_device, MemoryUse::Plain, 1'000}, {"kernels", host_device, MemoryUse::Plain, 1'000, kBytes}};
 }
 
-// A stream with two buffers, and what is copied to and from them.
+// Holds a stream with two buffers, and the memory from which and to which it copies.
 struct Streamed {
   explicit Streamed(const Place& place)
       : input(place.device().allocate(kBytes, place.use).value()),
@@ -58,7 +58,7 @@ struct Streamed {
   void start(Communicator& communicator, Collective collective, std::size_t count = kCount) const {
     communicator.start(call(collective, count)).value();
   }
-  // Adds: input = what `next` says.
+  // Adds work that sets the input to the value of `next`.
   void feed(std::function<std::int32_t()> next) {
     const auto fill = [this, next = std::move(next)] {
       return std::fill(source.begin(), source.end(), next()), Status();
@@ -66,7 +66,8 @@ struct Streamed {
     stream->run(fill).value();
     stream->copy(input.data(), source.data(), kBytes).value();
   }
-  // Adds: the first `count` elements of the output are what `expected` says, else `wrong` counts them.
+  // Adds work that compares the first `count` elements of the output with `expected`, and counts differences in
+  // `wrong`.
   void expect(std::function<std::int32_t(std::size_t)> expected, std::size_t count = kCount) {
     stream->copy(target.data(), output.data(), kBytes).value();
     const auto look = [this, expected = std::move(expected), count] {
@@ -82,10 +83,11 @@ struct Streamed {
   Values target = Values(kCount);
   std::atomic<int> wrong = 0;
   std::atomic<int> looks = 0;
-  std::unique_ptr<Stream> stream;  // ends first: it may hold work on them
+  // The stream ends first, because it may hold work on the buffers.
+  std::unique_ptr<Stream> stream;
 };
 
-// Holds a stream until it is told to go on.
+// Holds a stream until open() is called.
 class Gate {
  public:
   void close(Stream& stream) {
@@ -127,13 +129,13 @@ INSTANTIATE_TEST_SUITE_P(Places, Graphs,
                                           testing::Values(2, 3)),
                          name_of_case);
 
-// Each launch sums other values, and looks at all of them; direct calls come between.
+// Each launch sums other values and compares all of them. Direct calls come between launches.
 TEST_P(Graphs, RunTheirCallsWithEachLaunch) {
   LocalRanks ranks = make_ranks();
   const int n = ranks.ranks();
   ranks.run([&](Communicator& communicator) {
     Streamed own(place());
-    std::int32_t launch = 0;  // as its stream counts them
+    std::int32_t launch = 0;  // counted by its stream
     own.stream->begin_capture().value();
     own.feed([&] { return ++launch * (communicator.rank() + 1); });
     own.start(communicator, Collective::AllReduce);
@@ -160,7 +162,8 @@ TEST_P(Graphs, RunTheirCallsWithEachLaunch) {
   });
 }
 
-// Two branches with calls of one communicator: on every rank they take their turns in the order of their capture.
+// Two branches have calls of one communicator. On every rank these calls take their turns in the order of their
+// capture.
 TEST_P(Graphs, HoldBranchesAndAllKindsOfCalls) {
   LocalRanks ranks = make_ranks();
   const int n = ranks.ranks();
@@ -247,7 +250,7 @@ TEST_P(Graphs, HoldSingleMessages) {
   });
 }
 
-// More calls than may be in flight otherwise: none waits for one behind it.
+// A graph may have more calls than may otherwise be in flight. No call waits for one behind it.
 TEST_P(Graphs, HoldManyCalls) {
   LocalRanks ranks = make_ranks();
   const int n = ranks.ranks();
@@ -266,7 +269,7 @@ TEST_P(Graphs, HoldManyCalls) {
   });
 }
 
-// Counts are copied at the capture; what a launch uses of the program's own is the buffers.
+// Counts are copied at the capture. A launch uses no memory of the program except the buffers.
 TEST_P(Graphs, HaveCountsOfTheirOwn) {
   LocalRanks ranks = make_ranks();
   const auto n = static_cast<std::size_t>(ranks.ranks());
@@ -310,12 +313,12 @@ TEST_P(Graphs, FailOnEveryRankWhereOneFails) {
     Status last;
     for (int i = 0; i < 100'000 && last; ++i) last = graph->launch(*own.stream);
     EXPECT_FALSE(last);
-    const bool tells = place().low_latency_bytes == 0;  // kernels end, and their communicator knows
+    const bool tells = place().low_latency_bytes == 0;  // else kernels end, and their communicator knows
     EXPECT_EQ(bool(own.stream->synchronize(60'000)), !tells);
   });
 }
 
-// What stands in front of a graph in its stream fails: its calls are skipped, which their ranks are told.
+// Work in front of a graph in its stream fails. The graph's calls are skipped, and their ranks get to know it.
 TEST_P(Graphs, FailWithTheirStream) {
   LocalRanks ranks = make_ranks();
   const RecordingsFolder kept;
@@ -376,10 +379,10 @@ TEST_P(Graphs, OfADestroyedCommunicatorAreRefused) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidUsage);
   EXPECT_EQ(refused.error().message, "launch: the communicator of a captured all_reduce was destroyed");
-  own.stream->synchronize().value();  // it took no harm
+  own.stream->synchronize().value();  // the stream took no harm
 }
 
-// A blocking call, or the wait for a captured one, would never end: refused by name.
+// A blocking call, or the wait for a captured one, would never end, so it is refused by name.
 TEST_P(Graphs, TakeNoBlockingCall) {
   LocalRanks ranks = make_ranks();
   Communicator& communicator = ranks.communicators().front();
@@ -411,7 +414,7 @@ TEST_P(Graphs, TakeMessagesOfAGroupInOneStream) {
   EXPECT_NE(launched.error().message.find("are in different streams"), std::string::npos) << launched.error().message;
 }
 
-// A rank whose stream is busy is late with its message, not stalled.
+// A rank whose stream is busy is late with its message, but not stalled.
 TEST(MessagesInStreams, AreLateAndNotStalledWhileTheirStreamIsBusy) {
   CommunicatorOptions options;
   options.timeouts.stall_ms = 300;

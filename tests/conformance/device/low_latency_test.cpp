@@ -1,4 +1,4 @@
-// All_reduces as kernels in their streams, without a driver: results, order, ends. On the host device.
+// Tests all_reduces as kernels in their streams, without a driver, on the host device: results, order, ends.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -66,7 +66,7 @@ TEST(LowLatencyCalls, SayHowTheyAreMade) {
             std::string::npos);
 }
 
-// Each call reads what the one before it wrote, in another stream.
+// Each call reads the result of the call before it, in another stream.
 TEST(LowLatencyCalls, RunOneAfterTheOtherInWhateverStreams) {
   LocalRanks ranks(2, options_with());
   ranks.run([](Communicator& communicator) {
@@ -84,7 +84,8 @@ TEST(LowLatencyCalls, RunOneAfterTheOtherInWhateverStreams) {
   });
 }
 
-// A call that one rank comes to late, then a graph in another stream: the graph's call does not overtake it.
+// One rank comes late to a call, and a graph follows in another stream. The graph's call does not overtake the first
+// call.
 TEST(LowLatencyCalls, RunBeforeGraphsThatAreLaunchedAfterThem) {
   LocalRanks ranks(2, options_with());
   std::atomic<bool> open = false;
@@ -117,7 +118,7 @@ TEST(LowLatencyCalls, RunBeforeGraphsThatAreLaunchedAfterThem) {
   });
 }
 
-// The kernel runs, as on a GPU, but not with what the work that failed was to write: nobody's buffer has a sum of that.
+// The kernel runs, as on a GPU, but does not use data of the work that failed. So no buffer has a sum of such data.
 TEST(LowLatencyCalls, EndWhereTheirStreamHasFailed) {
   enum class Made { Directly, InAGraph, InAGraphBehindWhatFails, InAGraphBesideWhatFails };
   for (const Made made :
@@ -205,7 +206,8 @@ TEST(LowLatencyCalls, MixWithOtherCalls) {
   });
 }
 
-// Memory of the host, of the device and pinned, aligned to elements or not: what kernels do not reach is copied.
+// Buffers are of the host, of the device or pinned, and aligned to elements or not. Memory that kernels do not reach is
+// copied.
 TEST(LowLatencyCalls, TakeBuffersThatLieAnywhere) {
   constexpr std::size_t kCount = 700;
   constexpr std::size_t kBytes = kCount * sizeof(float);
@@ -292,7 +294,7 @@ TEST(LowLatencyCalls, EndWithAnAbort) {
   });
 }
 
-// The stream comes to the call long after the abort, when its buffers may be somebody else's.
+// The stream comes to the call long after the abort, when the call's buffers may have another owner.
 TEST(LowLatencyCalls, LeaveBuffersAloneAfterAnAbort) {
   LocalRanks ranks(2, options_with());
   const RecordingsFolder kept;
@@ -316,7 +318,7 @@ TEST(LowLatencyCalls, LeaveBuffersAloneAfterAnAbort) {
   EXPECT_EQ(late.get(), all_of(10, 1));
 }
 
-// A capture stays open while others of the same communicator come and go.
+// A capture stays open while other captures of the same communicator come and go.
 TEST(LowLatencyCalls, KeepTheirOrderInACaptureBesideManyOthers) {
   LocalRanks ranks(2, options_with());
   ranks.run([](Communicator& communicator) {
@@ -350,13 +352,13 @@ TEST(LowLatencyCalls, KeepTheirOrderInACaptureBesideManyOthers) {
   });
 }
 
-// To free memory waits for all kernels, and the kernel waits for the rank that would free it.
+// Freeing memory waits for all kernels, and the kernel waits for the rank that would free memory.
 TEST(LowLatencyCalls, WaitForNoMemoryThatTheLibraryFrees) {
   CommunicatorOptions options = options_with(1'024);
   options.timeouts.arrival_ms = 5'000;
   LocalRanks ranks(2, options);
   std::deque<Elements> all;
-  constexpr std::size_t kCounts[] = {300, 3'000, 100};  // the last alone is small
+  constexpr std::size_t kCounts[] = {300, 3'000, 100};  // only the last is small
   for (std::size_t i = 0; i < 6; ++i) all.emplace_back(all_of(kCounts[i % 3], 1));
   ranks.run([&](Communicator& communicator) {
     const auto own = [&](int i) -> const Elements& {
@@ -417,7 +419,7 @@ TEST(LowLatencyCalls, EndWhereARankHasLeft) {
       << status.error().message;
 }
 
-// A communicator waits for what it has begun, and its area lives while peers read it.
+// A communicator waits for the calls that it has begun, and its area lives while peers read it.
 TEST(LowLatencyCalls, AreOverWhereTheCommunicatorGoes) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     std::vector<Communicator> communicators = Communicator::create_local(3, options_with()).value();
@@ -459,7 +461,7 @@ TEST(LowLatencyCalls, AreOfAMebibyteAtMost) {
   EXPECT_EQ(ranks.communicators()[0].plan_for(Collective::AllReduce, 8193).find("LL"), std::string::npos);
 }
 
-// Where blocks have all been promised, calls go by lanes.
+// Where no blocks are left to reserve, calls run by lanes.
 TEST(LowLatencyCalls, LeaveRoomForOthers) {
   std::vector<LocalRanks> jobs;
   bool refused = false;

@@ -1,4 +1,4 @@
-// Calls in streams: they begin when their stream comes to them, and its later work waits for them.
+// Tests calls in streams: they begin when their stream comes to them, and the stream's later work waits for them.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kCount = 10'000;
 constexpr std::size_t kBytes = kCount * sizeof(float);
 
-// A stream of the host device, and the buffers of a sum in it.
+// Holds a stream of the host device, and the buffers of a sum in it.
 struct Streamed {
   Call sum() const {
     Call call;
@@ -34,7 +34,7 @@ struct Streamed {
     call.stream = stream.get();
     return call;
   }
-  // The stream comes to what is put in it later once `go`.
+  // Makes the stream wait for `go` before it comes to work that is added later.
   void hold_until(const std::atomic<bool>& go) {
     const auto wait = [&go] {
       while (!go) std::this_thread::yield();
@@ -45,7 +45,8 @@ struct Streamed {
 
   DeviceMemory input = host_device().allocate(kBytes).value();
   DeviceMemory output = host_device().allocate(kBytes).value();
-  std::atomic<bool> released = false;  // what hold_until() may wait for as long as the stream has work
+  // hold_until() may wait for this while the stream has work.
+  std::atomic<bool> released = false;
   std::unique_ptr<Stream> stream = host_device().make_stream().value();
 };
 
@@ -69,7 +70,7 @@ TEST(CallsInStreams, RunBetweenTheCopiesAroundThem) {
   }
 }
 
-// The turn of a call is its place in the program, whatever its stream is doing.
+// The turn of a call is its place in the program, whatever its stream is doing at the time.
 TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
   LocalRanks ranks(2, {});
   std::atomic<bool> go = false;
@@ -89,7 +90,7 @@ TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
   });
 }
 
-// A rank whose stream is busy is late, not stalled: the clock of arrival ends it.
+// A rank whose stream is busy is late, but not stalled: the clock of arrival ends the call.
 TEST(CallsInStreams, AreLateAndNotStalledWhileTheirStreamIsBusy) {
   CommunicatorOptions options;
   options.timeouts.stall_ms = 300;
@@ -124,7 +125,7 @@ TEST(CallsInStreams, WorkAlone) {
   EXPECT_EQ(target, values);
 }
 
-// A call that is in the stream before the work in front of it fails.
+// Starts a call that is in the stream before the work in front of it fails.
 Work start_behind_a_failure(Communicator& communicator, Streamed& device) {
   device.hold_until(device.released);
   device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
@@ -133,7 +134,7 @@ Work start_behind_a_failure(Communicator& communicator, Streamed& device) {
   return work;
 }
 
-// A call that its stream skips, for what stood before it failed, is an error on every rank.
+// A call that its stream skips, because work before it failed, is an error on every rank.
 TEST(CallsInStreams, FailWhereTheirStreamFailsBeforeThem) {
   LocalRanks ranks(2, {});
   const RecordingsFolder kept;
@@ -151,7 +152,7 @@ TEST(CallsInStreams, FailWhereTheirStreamFailsBeforeThem) {
   });
 }
 
-// Two communicators of one stream: where one fails, calls of the other are skipped.
+// Two communicators use one stream. Where a call of one fails, calls of the other are skipped.
 TEST(CallsInStreams, FailWhereACallOfAnotherCommunicatorFailsBeforeThem) {
   LocalRanks first(2, {});
   LocalRanks second(2, {});
@@ -172,7 +173,7 @@ TEST(CallsInStreams, FailWhereACallOfAnotherCommunicatorFailsBeforeThem) {
   }
 }
 
-// Also calls that need no peer.
+// Calls that need no peer fail, too.
 TEST(CallsInStreams, AloneFailWithTheirStream) {
   LocalRanks ranks(1, {});
   Communicator& communicator = ranks.communicators().front();
@@ -182,7 +183,7 @@ TEST(CallsInStreams, AloneFailWithTheirStream) {
   EXPECT_EQ(work.wait(20'000).error().code, ErrorCode::InvalidUsage);
 }
 
-// After abort() buffers are the caller's, also of calls that need no peer.
+// After abort() buffers belong to the caller, even the buffers of calls that need no peer.
 TEST(CallsInStreams, AloneTouchNothingAfterAnAbort) {
   LocalRanks ranks(1, {});
   Communicator& communicator = ranks.communicators().front();
@@ -204,7 +205,7 @@ TEST(CallsInStreams, AloneTouchNothingAfterAnAbort) {
   EXPECT_EQ(target, std::vector<float>(kCount, 2));
 }
 
-// The events of category "call" or "step" that ranks left in `folder`.
+// Returns the events of category "call" or "step" that ranks left in `folder`.
 std::vector<nlohmann::json> events_of(const Folder& folder, const char* category) {
   std::vector<nlohmann::json> events;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
@@ -236,7 +237,7 @@ TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
     EXPECT_GE(event["dur"].get<double>(), 0);
     ++steps[event["pid"].get<int>()];
   }
-  for (const int rank : {0, 1, 2}) EXPECT_GE(steps[rank], 5U);  // 2 (n - 1) messages, some fused with what comes before
+  for (const int rank : {0, 1, 2}) EXPECT_GE(steps[rank], 5U);  // 2 (n - 1) messages, some fused with the step before
   const std::vector<nlohmann::json> calls = events_of(folder, "call");
   EXPECT_EQ(calls.size(), 3U);
   for (const nlohmann::json& call : calls) EXPECT_EQ(call["name"], "all_reduce #1 float32 x 10000");

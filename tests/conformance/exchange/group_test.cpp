@@ -1,4 +1,4 @@
-// What groups promise: patterns that would wait for each other, self messages, several communicators, misuse.
+// Tests promises of groups: patterns that would wait for each other, self messages, several communicators, misuse.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -29,7 +29,7 @@ class Groups : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Larger than all slots together: without a group each would wait for another.
+// The size is larger than all slots together: without a group each rank would wait for another.
 constexpr std::size_t kMuch = 1'000'000;
 
 TEST_P(Groups, ShiftAlongARing) {
@@ -84,7 +84,7 @@ TEST_P(Groups, EveryRankSendsToEveryRankAndItself) {
   });
 }
 
-// The two ends of a pair need not group alike.
+// The two ends of a pair may group their calls differently.
 TEST_P(Groups, MatchCallsMadeOneByOne) {
   LocalRanks job(2, options());
   job.run([&](Communicator& communicator) {
@@ -154,7 +154,7 @@ TEST_P(Groups, LetOneThreadDriveSeveralRanks) {
   }
 }
 
-// More calls than are in flight at once.
+// A group may have more calls than are in flight at once.
 TEST_P(Groups, HoldMoreCallsThanAreInFlight) {
   LocalRanks job(2, options());
   std::vector<std::vector<std::int32_t>> values(2, std::vector<std::int32_t>(300, 1));
@@ -217,7 +217,7 @@ TEST_P(Groups, DroppedWithoutLaunchBeginNothing) {
   });
 }
 
-// Threads have groups of their own.
+// Groups nest inside one thread; each thread has groups of its own.
 TEST_P(Groups, EndBeforeTheOneAroundThem) {
   LocalRanks job(1, options());
   Communicator& communicator = job.communicators().front();
@@ -232,7 +232,8 @@ TEST_P(Groups, EndBeforeTheOneAroundThem) {
       << launched.error().message;
   EXPECT_EQ(kept.wait().error().code, ErrorCode::InvalidUsage);
   outer.reset();
-  inner.reset();  // nothing of the outer one is left to speak to
+  // The outer group is gone, so that the inner one must not use it.
+  inner.reset();
   communicator.barrier().value();
 }
 
@@ -315,7 +316,7 @@ TEST_F(Misuse, BuffersThatOverlap) {
   EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
 }
 
-// Of two communicators in a group one is given a wrong argument: nothing is begun, and launch says why.
+// One of two communicators in a group gets a wrong argument. Nothing is begun, and launch returns the reason.
 TEST_F(Misuse, OfOneCallBeginsNone) {
   LocalRanks others(1, {});
   std::vector<std::int32_t> value(1, 3);

@@ -1,4 +1,4 @@
-// Random groups of sends and receives over every transport, with few and with all rounds resident.
+// Tests random groups of sends and receives over every transport, with few and with all rounds resident.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using testing_support::rounds;
 
-// What one rank's calls use.
+// Holds the buffers of one rank's calls.
 struct RankBuffers {
   std::vector<std::vector<std::byte>> sent;      // by call
   std::vector<std::vector<std::byte>> received;  // by call
@@ -56,7 +56,7 @@ void expect_received(const RandomExchange& exchange, Rank rank, const RankBuffer
 constexpr std::size_t kTileBytes = 4096;
 constexpr std::size_t kMostBytes = 5 * kTileBytes;
 
-// Transport ("single_copy": shm), rounds that are resident (0: all), executor.
+// A point has a transport ("single_copy" means shm), the number of resident rounds (0 means all), and an executor.
 using Point = std::tuple<std::string, int, std::string>;
 
 class RandomExchanges : public ::testing::TestWithParam<Point> {};
@@ -65,7 +65,7 @@ CommunicatorOptions options_of(const Point& point, std::mt19937_64& random) {
   CommunicatorOptions options;
   const bool single_copy = std::get<0>(point) == "single_copy";
   options.transports = {single_copy ? "shm" : std::get<0>(point)};
-  options.overrides.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // of a message some tiles are, some are not
+  options.overrides.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // some tiles are so large, some are not
   options.overrides.exchange_rounds = std::get<1>(point);
   options.overrides.executor = std::get<2>(point);
   options.overrides.slot_count = 1U << (random() % 3);
@@ -74,7 +74,8 @@ CommunicatorOptions options_of(const Point& point, std::mt19937_64& random) {
 }
 
 TEST_P(RandomExchanges, ArriveWhole) {
-  const int groups = rounds(40, 1120);  // of each point and number of ranks; 10,080 with WREATH_TEST_LONG=1
+  // Each point gets so many groups, shared by its eight numbers of ranks.
+  const int groups = rounds(40, 1120);
   for (int ranks = 2; ranks <= 9; ++ranks) {
     std::mt19937_64 random(static_cast<std::uint64_t>(ranks));
     LocalRanks job(ranks, options_of(GetParam(), random));
@@ -92,7 +93,7 @@ TEST_P(RandomExchanges, ArriveWhole) {
   }
 }
 
-// One thread drives all ranks.
+// One thread makes the calls of all ranks.
 TEST_P(RandomExchanges, ArriveWholeWhenOneThreadMakesThemAll) {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     std::mt19937_64 random(100 + static_cast<std::uint64_t>(ranks));

@@ -1,4 +1,5 @@
-// Links that delay, close and truncate under every collective: right data or an error that says what, never a hang.
+// Tests links that delay, close and truncate under every collective. A call gives right data or an error that names the
+// cause; it never hangs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ constexpr int kCalls = 4;
 struct Fault {
   std::string name;
   std::string rates;
-  bool harmless;  // data arrive all the same
+  bool harmless;  // data arrive nevertheless
 };
 
 struct Point {
@@ -48,7 +49,7 @@ CommunicatorOptions options_of(const Point& point, int seed) {
   return options;
 }
 
-// What the faults of a link may make of a call. Every error names a rank that is in the communicator.
+// Checks an error that the faults of a link may cause. Every error names a rank that is in the communicator.
 void expect_named(const Error& error) {
   const bool known =
       error.code == ErrorCode::PeerLost || error.code == ErrorCode::Mismatch || error.code == ErrorCode::Timeout;
@@ -57,7 +58,7 @@ void expect_named(const Error& error) {
   EXPECT_TRUE(error.failed_rank >= 0 && error.failed_rank < kRanks) << error.message;
 }
 
-// Every rank passes its elements on to the next one.
+// Sends every rank's elements to the next rank.
 Status shift(Communicator& communicator, std::string& wrong) {
   const Rank me = communicator.rank();
   const std::vector<std::int32_t> mine(kCount, me);
@@ -71,7 +72,7 @@ Status shift(Communicator& communicator, std::string& wrong) {
   return {};
 }
 
-// One call of `collective`; `wrong` says what its data are, when it succeeds.
+// Makes one call of `collective`. When it succeeds, `wrong` describes wrong data; it is empty for right data.
 Status call(const Way& way, Communicator& communicator, const CollectiveCase& work, const CollectiveData& data,
             std::string& wrong) {
   if (work.collective == Collective::Barrier || work.collective == Collective::Exchange) {

@@ -1,7 +1,8 @@
-// No size is much slower than a larger one: rules, tiles and protocols meet without cliffs.
+// Tests that no size is much slower than a larger one, so that rules, tiles and protocols meet without cliffs.
 //
-// Sizes rise by 1.19 from 8 bytes on. The perf tools time them in turns, several rounds of all sizes, and medians are
-// compared. What looks like a cliff is measured again with its two sizes alone; only one that shows each time counts.
+// Sizes rise by the factor 1.19 from 8 bytes on. The perf tools time them in turns, several rounds of all sizes, and
+// medians are compared. A pair that looks like a cliff is measured again, its two sizes alone. Only a cliff that shows
+// each time counts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ constexpr double kStep = 1.19;
 constexpr double kSlower = 1.3;
 constexpr int kRounds = 5;
 constexpr int kRoundsOfTwo = 9;
-constexpr int kLooks = 5;  // at what looks like a cliff
+constexpr int kLooks = 5;  // looks at a possible cliff
 constexpr std::size_t kElement = 8;
 
 struct Tool {
@@ -47,7 +48,7 @@ std::vector<std::size_t> sizes_up_to(std::size_t largest) {
 
 using Times = std::map<std::size_t, double>;
 
-// The median of each size, in us; empty where the tool fails.
+// Returns the median of each size, in us; empty where the tool fails.
 Times measure(const Tool& tool, const std::vector<std::size_t>& sizes, int rounds) {
   const test::Folder folder;
   const std::string file = folder / "times.csv";
@@ -61,7 +62,8 @@ Times measure(const Tool& tool, const std::vector<std::size_t>& sizes, int round
   std::map<std::size_t, std::vector<double>> all;
   std::ifstream lines(file);
   std::string line;
-  std::getline(lines, line);  // of names; a row's first field is its size, the seventh its time
+  // The first line is the header. The first field of a row is the size, the seventh the time.
+  std::getline(lines, line);
   while (std::getline(lines, line)) {
     std::vector<std::string> fields(1);
     for (const char c : line) c == ',' ? fields.emplace_back() : fields.back() += std::string(1, c);
@@ -81,7 +83,8 @@ struct Cliff {
   double ratio;
 };
 
-// Of each size that is slower than a larger one by more than kSlower, the pair with the fastest such.
+// Returns a pair for each size that is slower than a larger one by more than kSlower. Its other size is the fastest of
+// the larger ones.
 std::vector<Cliff> cliffs_of(const Times& times) {
   std::vector<Cliff> cliffs;
   for (auto at = times.begin(); at != times.end(); ++at) {
@@ -94,7 +97,7 @@ std::vector<Cliff> cliffs_of(const Times& times) {
   return cliffs;
 }
 
-// The least ratio of several looks.
+// Returns the least ratio of several looks.
 double looked_at_again(const Tool& tool, const Cliff& cliff) {
   double least = cliff.ratio;
   for (int look = 0; look < kLooks && least > kSlower; ++look) {

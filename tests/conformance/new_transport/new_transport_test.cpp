@@ -23,7 +23,7 @@ Status sums_right(Communicator& communicator) {
   return Error{ErrorCode::Mismatch, fmt::format("{} of {} sums are right", right, values.size())};
 }
 
-// A rank that is a process of its own.
+// Runs a rank that is a process of its own.
 WREATH_ROLE(sums_over_foo) {
   auto communicator = child.create();
   if (!communicator) return child.failed(communicator.error());

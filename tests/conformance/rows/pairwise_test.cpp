@@ -1,4 +1,5 @@
-// The pairwise choice that suites of rows rest on: no pair of values is left out, and what may not meet does not.
+// Tests the pairwise choice that suites of rows use: every pair of values that may stand together is chosen, and no
+// other pair.
 #include "tests/support/pairwise.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,8 @@ void insert_pairs_of(const Choice& choice, std::set<Pair>& pairs) {
   }
 }
 
-// Values that add up to a multiple of five do not meet, and the last of a factor only the first two of the next one.
+// Returns false for values that add up to a multiple of five. The last value of a factor meets only the first two
+// values of the next factor.
 bool seldom_fit(int factor, int value, int later, int other) {
   if (later == factor + 1 && value == 3 + factor) return other < 2;
   return (factor + value + later + other) % 5 != 0;
@@ -48,7 +50,7 @@ TEST(Pairwise, TakesFewOfAllCombinations) {
 TEST(Pairwise, LeavesOutWhatIsNotWanted) {
   const auto wanted = [](int factor, int, int, int) { return factor == 0; };
   const Factors factors{{3, 20, 20}, {}, wanted};
-  EXPECT_LE(pairwise(factors).size(), 70u);  // 60 pairs with the first factor; of the others 400
+  EXPECT_LE(pairwise(factors).size(), 70u);  // 60 pairs with the first factor; the others have 400
   EXPECT_EQ(pairs_missing(factors, pairwise(factors)), 0);
 }
 

@@ -1,5 +1,5 @@
-// Every row over every transport: every dtype and operator, odd counts, every kind of memory, 1 to 17 ranks, every
-// root. Canonical rows are held to the bits of the reference, so all of them give the same bits.
+// Tests every row over every transport: every dtype and operator, odd counts, every kind of memory, 1 to 17 ranks,
+// every root. Canonical rows must give the bits of the reference, so all of them give the same bits.
 #include "tests/support/row_matrix.hpp"
 
 namespace wreath::test {
@@ -24,14 +24,14 @@ TEST_P(Rows, GiveRightResults) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Rows, testing::ValuesIn(all_ways()), test_name);
 
-// Of every part of the suite, which is a row or, under a sanitizer, all of them.
+// A part of the suite is a row or, under a sanitizer, all rows. Every part must hold all pairs.
 TEST(ChosenCases, HoldAllPairsOfValuesThatMayMeet) {
   for (const RowSuite::Part& part : row_suite().parts()) {
     EXPECT_EQ(pairs_missing(part.rows.factors(), part.chosen), 0) << part.rows.row(part.chosen.front()).name;
   }
 }
 
-// Nobody leaves a barrier before everybody has entered it.
+// No rank leaves a barrier before all ranks have entered it.
 TEST(Barrier, HoldsEverybody) {
   for (const TransportRow& transport : transports()) {
     const Way way{"dissemination", std::string(transport.name)};

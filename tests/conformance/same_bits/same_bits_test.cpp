@@ -1,5 +1,5 @@
-// Same inputs, same bits: float sums do not depend on algorithm, transport, lanes, tiles, offsets,
-// memory kind or place; only on the number of ranks.
+// The same inputs give the same bits: float sums do not depend on algorithm, transport, lanes, tiles, offsets, kind of
+// memory or place. They depend only on the number of ranks.
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/pairwise.hpp"
 #include "tests/support/processes.hpp"
@@ -10,10 +10,10 @@ namespace {
 constexpr int kSumRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16};
 constexpr DataType kSumTypes[] = {DataType::Float32, DataType::BFloat16};
 constexpr std::size_t kSumCounts[] = {1, 3, 14, 15, 256, 257, 4096, 5000, 16'411, (std::size_t{1} << 20) / 4 + 1};
-constexpr int kMostRanksOfLargestSum = 4;  // of the last count
+constexpr int kMostRanksOfLargestSum = 4;  // for the last count
 
 struct CutWay {
-  Way way;  // no algorithm: the tuner's choice
+  Way way;  // without an algorithm the tuner chooses
   int lanes = 0;
   std::size_t tile_bytes = 0;
 
@@ -37,7 +37,7 @@ std::vector<CutWay> canonical_ways() {
   return all;
 }
 
-// Ranks, ways, counts and types: pairs of them, or all with WREATH_TEST_LONG=1.
+// Chooses pairs of ranks, ways, counts and types, or all combinations with WREATH_TEST_LONG=1.
 class SameBitCases {
  public:
   enum Factor { kOfRanks, kOfWays, kOfCounts, kOfTypes };
@@ -57,7 +57,7 @@ class SameBitCases {
   SameBitCases& operator=(const SameBitCases&) = delete;
 
   const std::vector<CutWay>& ways() const { return ways_; }
-  // Of the numbers in kSumRanks and in ways().
+  // Returns the cases for an index into kSumRanks and an index into ways().
   std::vector<MatrixCase> cases(int ranks, int way) const {
     std::vector<MatrixCase> cases;
     for (const Choice& choice : chosen_) {

@@ -1,5 +1,5 @@
-// A rank aborts in the middle of calls on a device's memory and frees it at once, while a peer of its process, whose
-// blocks or host read it where it is, may be reading: the peer's call fails, and nothing is touched that is gone.
+// A rank aborts in the middle of calls on a device's memory and frees the memory at once. A peer of its process, whose
+// blocks or host read it in place, may be reading it. The peer's call fails, and no freed memory is touched.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kCount = 300'000;
 
-// A rank's buffer: a device's memory, or ordinary memory.
+// Holds a rank's buffer: a device's memory, or ordinary memory.
 class Buffer {
  public:
   explicit Buffer(bool device) {

@@ -1,5 +1,5 @@
-// A peer is stopped in the middle of calls, the others abort and use their buffers for something else:
-// nothing may write into them afterwards, and the peer, continued, must not succeed with their new bytes.
+// A peer is stopped in the middle of calls; the others abort and use their buffers for other data. Nothing may write
+// into the buffers afterwards. The peer, continued, must not succeed with the new bytes.
 #include <atomic>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr float kPattern = 1e30f;
 
-// Input and output of a rank: ordinary memory, wreath::allocate's, or the host device's.
+// Holds input and output of a rank, in ordinary memory, wreath::allocate's, or the host device's.
 class Buffers {
  public:
   Buffers(std::size_t count, const std::string& memory) {
@@ -40,7 +40,7 @@ class Buffers {
     fill(input, in);
     fill(output, out);
   }
-  // Of ordinary memory: large blocks leave the process at once.
+  // Frees ordinary memory; large blocks leave the process at once.
   void free() {
     for (std::vector<float>& vector : vectors_) std::vector<float>().swap(vector);
     input = output = {};
@@ -65,7 +65,7 @@ class Buffers {
   std::vector<float> vectors_[2];
 };
 
-// Calls until the communicator fails; how often a call succeeded with wrong data.
+// Makes calls until the communicator fails. Returns how often a call succeeded with wrong data.
 int reduce_until_failure(Communicator& communicator, Buffers& buffers, bool check, std::atomic<int>& calls) {
   const auto n = static_cast<float>(communicator.ranks());
   int wrong = 0;
@@ -120,7 +120,7 @@ struct Case {
   std::string transport;
   std::size_t count;
   std::string memory = "ordinary";
-  bool single_copy = false;  // peers read ordinary memory where it is
+  bool single_copy = false;  // peers read ordinary memory in place
   bool freed = false;        // after the abort
 };
 
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"}),
     [](const auto& shape) { return shape.param.name; });
 
-// The same with ranks that are threads, whose buffers peers read by address.
+// The ranks are threads, whose buffers peers read by address.
 TEST(Abort, OfARankThatIsAThreadLeavesItsBuffersAlone) {
   for (int i = 0; i < rounds(20, 300); ++i) {
     CommunicatorOptions options;

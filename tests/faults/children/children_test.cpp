@@ -1,4 +1,5 @@
-// Children of a rank: whatever they are and hold, the rank's death is known at once, and nothing of theirs is touched.
+// A rank has children of several kinds, which hold its resources. The rank's death is known at once nevertheless, and
+// nothing of the children is touched.
 #include <fcntl.h>
 #include <sys/syscall.h>
 
@@ -12,14 +13,14 @@
 namespace wreath::testing_support::children {
 namespace {
 
-// As a child: lives until its test is over.
+// Lives, as a child, until its test is over.
 [[noreturn]] void live_on() {
   ::alarm(60);
   for (;;) ::pause();
 }
 
-// Whether any descriptor of this process is of the library: a socket beside the one of commands, an eventfd, shared
-// memory, an epoll set.
+// Returns the kind of a descriptor of the library that this process has; empty where it has none. Such are an eventfd,
+// shared memory, an epoll set, or a second socket beside the one of commands.
 std::string left_of_library() {
   for (const std::string kind : {"socket:", "anon_inode:", "memfd:wreath"}) {
     if (descriptors_of(::getpid(), kind.c_str()) > (kind == "socket:" ? 1 : 0)) return kind;
@@ -27,12 +28,12 @@ std::string left_of_library() {
   return "";
 }
 
-// fork() without its handlers, as runtimes of other languages have it.
+// Forks without fork()'s handlers, as runtimes of other languages do.
 pid_t clone_without_handlers() {
   return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Descriptors that the child has opened, at the numbers of those that it has let go of; and what they hold.
+// Opens descriptors in the child, at the numbers of descriptors that it has released, and checks their contents.
 struct OwnFiles {
   std::vector<std::array<int, 2>> pipes{40};
   OwnFiles() {
@@ -40,7 +41,7 @@ struct OwnFiles {
       if (::pipe(pipe.data()) != 0) std::abort();
     }
   }
-  // Each is open, empty, and carries a byte.
+  // Returns whether each pipe is open, empty, and carries a byte.
   bool untouched() const {
     return std::all_of(pipes.begin(), pipes.end(), [](const auto& pipe) {
       pollfd polled{pipe[0], POLLIN, 0};
@@ -50,7 +51,8 @@ struct OwnFiles {
   }
 };
 
-// A data loader's worker: opens files, uses and destroys what it has inherited, and makes a child itself. 0: all well.
+// Acts like a data loader's worker: opens files, uses and destroys inherited objects, and makes a child itself. Returns
+// 0 where all is well.
 int work(Communicator& communicator, Work& pending, std::span<std::byte> shared) {
   if (!left_of_library().empty()) return 1;
   const OwnFiles files;
@@ -67,7 +69,7 @@ int work(Communicator& communicator, Work& pending, std::span<std::byte> shared)
   return files.untouched() ? 0 : 6;
 }
 
-// As two hosts, of ranks 0 and 1 and of the others: all that tells them apart is a name.
+// Starts ranks as on two hosts: ranks 0 and 1 on one, the others on the other. Only a name distinguishes the hosts.
 Result<Communicator> create_on_hosts(const Child& child) {
   const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
   set("NCCL_HOSTID", std::to_string(child.rank() / 2));
@@ -79,7 +81,7 @@ Result<Communicator> create_on_hosts(const Child& child) {
   return Communicator::create_from_environment(child.options());
 }
 
-// The survivors go on without the dead: all know who that is, on other hosts, too.
+// Goes on with the survivors. All of them, on other hosts, too, know which rank is dead.
 int go_on(const Child& child, Communicator& communicator, const Error& error) {
   const int code = child.failed(error);
   auto rest = communicator.shrink(10'000);
@@ -90,7 +92,7 @@ int go_on(const Child& child, Communicator& communicator, const Error& error) {
   return code;
 }
 
-// Calls until the communicator fails; rank 0 of argument `child`:
+// Makes calls until the communicator fails. Rank 0 first does the following, by its argument `child`:
 //   worker    forks, and the child works and ends: everything goes on; then it forks one that lives on
 //   server    forks a server, which forks and ends its communicator, and whose children live on
 //   busy      forks while another thread is in a call
@@ -117,7 +119,7 @@ WREATH_ROLE(with_child) {
       child.report("worker " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status)));
     }
     const pid_t lives = kind == "clone" ? clone_without_handlers() : ::fork();
-    ::setpgid(lives, lives);  // by both, so that it is so for both; the test ends all of them
+    ::setpgid(lives, lives);  // both processes call it; the test ends the group
     if (lives == 0) {
       if (kind == "server" && ::fork() != 0) {
         const Communicator gone = std::move(communicator);
@@ -152,7 +154,7 @@ struct Case {
   bool idle = false;
 };
 
-// Rank 0 is killed, and what it has made lives on.
+// Kills rank 0, whose children live on.
 void kill_parent(const Case& given) {
   SCOPED_TRACE(given.child + " " + given.transport);
   Job job("with_child", given.ranks,
@@ -187,7 +189,7 @@ void kill_parent(const Case& given) {
   ::kill(-last, SIGKILL);
 }
 
-// A child that allocates may wait for good for a lock of a sanitizer, which another thread held when the fork came.
+// A child that allocates may wait for ever for a sanitizer's lock, which another thread held at the fork.
 TEST(Children, OfForkDoNotHideTheirParentsDeath) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's locks do not survive the fork: run it in the preset dev";
   for (const std::string transport : {"shm", "tcp"}) {
@@ -205,7 +207,7 @@ TEST(Children, OfForkDoNotHideTheDeathOfAnIdleParent) {
 TEST(Children, WithoutHandlersDoNotHideTheirParentsDeath) {
   kill_parent({"clone", "shm"});
   kill_parent({"clone", "tcp"});
-  kill_parent({.child = "clone", .ranks = 7, .idle = true});  // not all of them watch it
+  kill_parent({.child = "clone", .ranks = 7, .idle = true});  // not all ranks watch its process
 }
 
 TEST(Children, DoNotHideTheirParentsDeathFromOtherHosts) {

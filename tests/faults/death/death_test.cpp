@@ -1,4 +1,5 @@
-// A rank is killed in the middle of a loop of calls: who says what, how soon, and what is left.
+// A rank is killed in the middle of a loop of calls. The tests look at the errors of the others, their time, and the
+// things that are left.
 #include <numeric>
 
 #include "tests/support/host_device.hpp"
@@ -41,7 +42,7 @@ struct Shape {
   bool device = false;
 };
 
-// Kills `victim` and checks what the others say.
+// Kills `victim` and checks the errors of the others.
 void kill_one(const Shape& shape, int victim, int delay_us) {
   const std::set<std::string> before = left_on_host();
   Job job("loop", kRanks,

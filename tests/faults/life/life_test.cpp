@@ -1,4 +1,4 @@
-// Communicators made and destroyed many times: memory, descriptors and threads stay where they were.
+// Communicators are made and destroyed many times. The process's memory, descriptors and threads must not grow.
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 
@@ -12,13 +12,14 @@ void use(Communicator& communicator, std::size_t count) {
   communicator.all_reduce(std::span<float>(buffer)).value();
 }
 
-// Before the first communicator. A sanitizer's own thread comes with the first thread of the program.
+// Returns the resources before the first communicator. A sanitizer's own thread comes with the first thread of the
+// program.
 Resources at_start() {
   std::thread([] {}).join();
   return resources_of();
 }
 
-// What is left once threads that end by themselves have ended.
+// Returns the resources that are left once threads that end by themselves have ended.
 Resources settled(const Resources& expected) {
   eventually(3'000 * kSlower, [&] { return resources_of().same_counts(expected); });
   return resources_of();

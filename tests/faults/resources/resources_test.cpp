@@ -1,4 +1,4 @@
-// A rank without descriptors, shared memory or address space: an error on every rank, and no hang.
+// A rank lacks descriptors, shared memory or address space. Every rank gets an error, and none hangs.
 #include "tests/support/resources.hpp"
 
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ rlim_t mapped_bytes() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Rank `poor` lacks `what`, of which it has `spare` more than it uses now.
+// Makes rank `poor` lack `what`, of which it has `spare` more than it uses now.
 WREATH_ROLE(poor) {
   const UniqueId id = child.id();
   std::vector<float> small(8, 1);
@@ -54,7 +54,7 @@ struct Lack {
   std::int64_t spare;
 };
 
-// Whether the job came through; else each rank said why.
+// Returns whether the job succeeded. Otherwise each rank must have said why.
 bool survives(const Lack& lack, int poor) {
   SCOPED_TRACE(lack.transport + " " + lack.what + " " + std::to_string(lack.spare) + ", rank " + std::to_string(poor));
   const std::set<std::string> before = left_on_host();
@@ -97,7 +97,7 @@ TEST(Resources, WithoutDescriptorsIsAnErrorOnEveryRank) {
   }
 }
 
-// Runs `body` in a child that may hold so many descriptors; what it returns.
+// Runs `body` in a child that may hold so many descriptors, and returns its result.
 int with_descriptors(rlim_t most, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -109,7 +109,8 @@ int with_descriptors(rlim_t most, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-// Whether it is made, or the error is the cause and not what followed from it on another rank.
+// Returns whether the object is made, or the error is the cause itself. An error that follows from another rank's error
+// does not count.
 template <typename Made>
 bool made_or_told(const Made& made) {
   if (made) return true;
@@ -133,7 +134,7 @@ TEST(Resources, WithoutSharedMemoryTheWireServes) {
   for (int poor = 0; poor < 3; ++poor) EXPECT_TRUE(survives({"", "memfd", 0}, poor));
 }
 
-// Who may not read its peers' memory gets its messages through slots; the others are as before.
+// A rank that may not read its peers' memory gets its messages through slots. The other ranks are not affected.
 TEST(Resources, WithoutTheRightToReadPeersSlotsServe) {
   constexpr int kPoor = 1;
   Job job("poor", 3, {{"transport", "shm"}, {"what", "reading"}, {"poor", std::to_string(kPoor)}},

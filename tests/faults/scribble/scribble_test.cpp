@@ -1,6 +1,6 @@
-// A rank of another process scribbles over everything that its peer reads of it: slot headers, counters, flags.
-// Whatever it writes, the peer is right or ends with an error that names the scribbler; it never crashes, and never
-// reads memory of its own in place of a message.
+// A rank of another process scribbles over all the memory that its peer reads of it: slot headers, counters, flags. For
+// all values the peer's results are right, or it ends with an error that names the scribbler. It never crashes, and
+// never reads memory of its own in place of a message.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,14 +16,15 @@
 namespace wreath::testing_support::scribble {
 namespace {
 
-constexpr std::size_t kFew = 25;             // floats in a message that a header cannot hold
-constexpr int kCalls = kSanitized ? 5 : 25;  // of a draw that nothing ends
+constexpr std::size_t kFew = 25;  // floats in a message that a header cannot hold
+// So many calls follow a draw that ends no communicator.
+constexpr int kCalls = kSanitized ? 5 : 25;
 
 // Large messages come to their reader in these ways.
 enum Way : std::int64_t { Staged, ThroughTheKernel, ToBlocks, InSharedMemory };
 constexpr int kWays = 4;
 
-// These lie in the scribbler's segment. Every: whole headers but their sequences.
+// These fields are in the scribbler's segment. `Every` means whole headers except their sequences.
 enum class Field : std::uint8_t {
   Sequence,
   Epoch,
@@ -48,7 +49,7 @@ constexpr int kFields = static_cast<int>(Field::SmallFlag) + 1;
 struct Draw {
   Field field;
   std::uint64_t value;
-  bool flickers;  // what was there comes back at once
+  bool flickers;  // the old value comes back at once
 };
 
 // Each way takes the same fields as the others, with other values.
@@ -62,12 +63,13 @@ Draw draw_of(int number, int way) {
   return {field, values[place % values.size()], random() % 4 == 0};
 }
 
-// Whether peers can tell that data is not the sender's: where only the place in its memory is another, nobody can.
+// Returns whether peers can see that data is not the sender's. They cannot where only the data's place in its memory
+// differs.
 bool is_told(Field field) {
   return field != Field::Sequence && field != Field::Offset && field != Field::Data && field != Field::Every;
 }
 
-// The control segment that this process has made.
+// Returns the control segment that this process has made.
 std::byte* own_segment() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -151,11 +153,11 @@ class Scribbler {
   std::thread thread_;
 };
 
-// The buffers of a rank's calls, large ones where the way wants them.
+// Holds the buffers of a rank's calls; they are large where the way needs that.
 class Buffers {
  public:
   explicit Buffers(std::int64_t way) : few_(kFew) {
-    const std::size_t count = way == InSharedMemory ? 512 * 1024 : 64 * 1024;  // peers read the former in place
+    const std::size_t count = way == InSharedMemory ? 512 * 1024 : 64 * 1024;  // peers read the large ones in place
     const std::size_t bytes = count * sizeof(float);
     if (way == ToBlocks) {
       device_ = host_device().allocate(bytes, MemoryUse::Exportable).value();
@@ -192,7 +194,7 @@ class Buffers {
   std::span<float> many_;
 };
 
-// One call of each kind. `wrong`: data that is not what the ranks have sent.
+// Makes one call of each kind. `wrong` becomes true for data that the ranks have not sent.
 Status call_all(Communicator& communicator, Buffers& buffers, bool& wrong) {
   const Rank me = communicator.rank();
   buffers.fill(static_cast<float>(me + 1));
@@ -265,12 +267,13 @@ TEST(Scribble, OfARankNeitherCrashesItsPeerNorIsReadAsTheirs) {
       right += line.starts_with("draw ") && line.ends_with(" right") ? 1 : 0;
       if (!line.starts_with("named ")) continue;
       ++errors;
-      const bool its_clock = line.find(": timeout: ") != std::string::npos;  // the scribbler's own may run out first
+      const bool its_clock = line.find(": timeout: ") != std::string::npos;  // the scribbler's clock may end first
       EXPECT_TRUE(line.starts_with("named 1 ") || its_clock) << line << "\n" << job.logs();
     }
     EXPECT_EQ(right, draws) << job.logs();
   }
-  EXPECT_GT(errors, draws);  // of the ways times draws: most of what is scribbled ends a communicator
+  // Each way has so many draws. Most draws end a communicator.
+  EXPECT_GT(errors, draws);
 }
 
 }  // namespace

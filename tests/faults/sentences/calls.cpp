@@ -1,4 +1,5 @@
-// Situations of ranks that have met: their calls differ, cross, or are not made; one of them is stopped, dead or gone.
+// Lists situations of ranks that have met. Their calls differ, cross, or are not made, or one rank is stopped, dead or
+// gone.
 #include "tests/faults/sentences/row.hpp"
 
 namespace wreath::testing_support::sentences {
@@ -18,7 +19,7 @@ const std::string kMember = R"( \(host [^ ]+, pid \d+\))";
 std::string member(const std::string& rank) { return "rank " + rank + kMember; }
 std::string member(int rank) { return member(std::to_string(rank)); }
 
-// Both calls, in the words of the error.
+// Returns both calls, in the words of the error.
 std::vector<std::string> calls(const std::string& one, const std::string& other) {
   return {kMember + " called [^,]*" + one, kMember + " called [^,]*" + other};
 }
@@ -43,7 +44,7 @@ const std::vector<Row> kDiffer{
      .scripts = {"all_reduce 1", "all_reduce 1000000", "all_reduce 1000000"},
      .errors = {{{0, 1, 2}, kMismatch, {0, 1, 2}, {"called all_reduce #1 float32 x 1000000", member(0) + " called"}}},
      .within_ms = kSoonMs},
-    // A call of nothing is over at once.
+    // A call without elements is over at once.
     {.situation = "OneCallsWithNothing",
      .scripts = {"all_reduce 0", "all_reduce 1000", "all_reduce 1000"},
      .errors = {{{1, 2}, kMismatch, {0, 1, 2}, calls("all_reduce #1 float32 x 0", "all_reduce #1 float32 x 1000")}},
@@ -70,7 +71,7 @@ const std::vector<Row> kDiffer{
      .scripts = {"all_reduce 4000", "all_reduce 4000", "reduce 4000 0;watch"},
      .errors = {{{0, 1, 2}, kMismatch, {0, 1, 2}, calls("all_reduce #1 float32 x 4000", "reduce #1 float32 x 4000")}},
      .within_ms = kSoonMs},
-    // Small ones are sent before they are taken, if the receiver is not quick enough to disagree first.
+    // Small messages are sent before they are received, if the receiver is not quick enough to disagree first.
     {.situation = "CountsOfAMessageDiffer",
      .scripts = {"send 1 100 float32;watch", "recv 0 101 float32", "watch"},
      .errors =
@@ -90,7 +91,7 @@ const std::vector<Row> kDiffer{
                  {0, 1},
                  {"send #2 to rank 1 float32 x 1000000", "recv #2 from rank 0 int32 x 1000000"}}},
      .within_ms = kSoonMs},
-    // Nothing moves, and a question finds out why.
+    // Nothing moves, and a question to the peer finds out why.
     {.situation = "OneSendsNothing",
      .scripts = {"send 1 0 float32;watch", "recv 0 100 float32", "watch"},
      .errors = {{{0, 1, 2}, kMismatch, {0, 1}, {"send #1 to rank 1 float32 x 0", "recv #1 from rank 0 float32 x 100"}}},
@@ -99,7 +100,7 @@ const std::vector<Row> kDiffer{
 
 const std::string group = ", and a group of the two calls would not";
 const std::vector<Row> kWait{
-    // Each would take the other's message after its own has gone.
+    // Each rank would receive the other's message after its own has gone.
     {.situation = "SendToEachOtherFirst",
      .scripts = {"send 1 4000000 float32", "send 0 4000000 float32", "watch"},
      .errors = {{{0, 1, 2},
@@ -182,7 +183,7 @@ const std::vector<Row> kWait{
      .errors =
          {{{0, 2}, kTimeout, {1}, {member(1) + " does not answer: its process may be stopped"}, "has not entered"}},
      .within_ms = kLateMs},
-    // The stall's clock is shorter than that of a host's death here.
+    // The clock of a stall is shorter here than the clock of a host's death.
     {.situation = "TheWayToAHostIsCut",
      .scripts = {"forever", "forever", "forever", "forever"},
      .errors = {{{0, 1, 2, 3},
@@ -193,7 +194,7 @@ const std::vector<Row> kWait{
      .environment = {{"WREATH_KEY", std::string(64, 'e')}},
      .act = Act::CutTheWay,
      .hosts = Hosts::Wire},
-    // The speaker waits for another, and says so.
+    // The rank that reports the error waits for another rank, and says so.
     {.situation = "MessagesGetLost",
      .scripts = {"all_reduce 100000", "all_reduce 100000"},
      .errors = {{{0, 1},
@@ -204,7 +205,7 @@ const std::vector<Row> kWait{
                  R"(rank (\d) \([^)]*\) waiting for rank \1 )"}},
      .within_ms = kLateMs,
      .environment = {{"WREATH_FAULTS", "drop=1"}}},
-    // Whoever reads it knows who says it of whom.
+    // Every rank that reads the error knows which rank reports it, and about which rank.
     {.situation = "MessagesAreCutShort",
      .scripts = {"all_reduce 100000", "all_reduce 100000", "all_reduce 100000"},
      .errors = {{{0, 1, 2},
@@ -270,7 +271,7 @@ const std::vector<Row> kLoseOne{
      .hosts = Hosts::Wire},
 };
 
-// Rank 0's own buffer ends too soon.
+// Makes a row where rank 0's own buffer ends too soon.
 Row with_half_a_buffer(const std::string& situation, const std::string& direction, const std::string& transport) {
   return Row{.situation = situation,
              .scripts = {"half_a_buffer " + direction + " 1",

@@ -1,4 +1,4 @@
-// The table of situations and of what each rank then says.
+// Defines the table of situations, with the errors that each rank then gets.
 #pragma once
 
 #include <string>
@@ -13,29 +13,33 @@ inline constexpr unsigned kNobody = 65'534;  // a user that a rank, or another p
 // The parent does one of these to a row's ranks; see scene.cpp.
 enum class Act { None, ResetALink, CutTheWay, HoldTheirPlace, TakeTheirPorts };
 
-// The hosts of a row: what they are made of, and how many ranks each has.
+// Says what the hosts of a row are made of. One host has all ranks; each of several hosts has two.
 enum class Hosts { One, Namespaces, Wire };
 
-// These ranks end with this error.
+// Says with which error these ranks end.
 struct Says {
   std::vector<int> ranks;
   ErrorCode code;
   std::vector<int> blames;        // one of these is at fault; -1: nobody
-  std::vector<std::string> says;  // each, a regular expression, is in the error
-  std::string never = "";         // this one is not
-  std::string warns = "";         // this one is in what the rank logged before
+  std::vector<std::string> says;  // regular expressions, all in the error
+  std::string never = "";         // a regular expression that is not in it
+  std::string warns = "";         // one that is in the rank's log before
 };
 
 struct Row {
   std::string situation;
-  std::vector<std::string> scripts;  // of each rank: steps of speak.cpp, with ';' between them
-  std::vector<Says> errors = {};     // of the others nothing is asked, but that they end well where there are none
+  // The script of each rank: steps of speak.cpp, with ';' between them.
+  std::vector<std::string> scripts;
+  // The errors of some ranks. Without any errors all ranks end well; with some, no other rank is checked.
+  std::vector<Says> errors = {};
   std::vector<std::string> transports = {"shm", "tcp"};
-  bool starts = true;               // all ranks meet; else what is said is said of the start
-  int start_ms = kClockMs;          // how long the start may take where it fails
-  std::int64_t within_ms = 10'000;  // of the start, or once all have met
-  Arguments environment = {};       // of all ranks
-  std::vector<Arguments> own = {};  // of each
+  // All ranks meet. With false the errors are errors of the start.
+  bool starts = true;
+  // The time that the start may take where it fails.
+  int start_ms = kClockMs;
+  std::int64_t within_ms = 10'000;  // after the start, or once all have met
+  Arguments environment = {};       // for all ranks
+  std::vector<Arguments> own = {};  // for each rank
   Act act = Act::None;
   Hosts hosts = Hosts::One;
 };

@@ -1,4 +1,4 @@
-// Playing a row: see scene.hpp.
+// Plays a row: see scene.hpp.
 #include "tests/faults/sentences/scene.hpp"
 
 #include <regex>
@@ -8,7 +8,8 @@
 namespace wreath::testing_support::sentences {
 namespace {
 
-constexpr std::uint16_t kPorts = 16;  // where rank 0 may listen, from MASTER_PORT on
+// Rank 0 may listen at so many ports, from MASTER_PORT on.
+constexpr std::uint16_t kPorts = 16;
 
 // Returns the first of some ports that no other row uses.
 int first_port() {
@@ -20,7 +21,7 @@ bool contains(const std::string& text, const std::string& expression) {
   return std::regex_search(text, std::regex(expression));
 }
 
-// The name at which a process waits for others of its job; empty: none yet.
+// Returns the name at which a process waits for others of its job; empty where there is none yet.
 std::string meeting_name(pid_t pid) {
   std::set<std::string> sockets;
   std::error_code gone;
@@ -40,7 +41,7 @@ std::string meeting_name(pid_t pid) {
 
 }  // namespace
 
-// A process of another user that listens at a name.
+// Runs a process of another user that listens at a name.
 class Squatter {
  public:
   explicit Squatter(const std::string& name) : pid_(::fork()) {

@@ -1,4 +1,4 @@
-// The ranks of a row, over one transport: starts them, does to them what the row says, and looks at what they say.
+// Plays a row over one transport: starts its ranks, does to them what the row says, and checks their errors.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,14 @@ class Scene {
   Scene(const Row& row, std::string transport);
   ~Scene();
 
-  // Why this machine cannot play it; empty: it can.
+  // Says why this machine cannot play the row; empty where it can.
   std::string needs() const;
   void play();
-  // All have met, where they shall; from now on its time runs.
+  // Waits until all ranks have met, where they should meet. The row's time runs from now on.
   void begin();
-  // Everyone has said what it should, in time, and ended with the exit code for it.
+  // Checks that every rank has reported the right error, in time, and ended with the exit code for it.
   void check();
-  // Recordings and logs lie there.
+  // Returns the folder of recordings and logs.
   const Folder& folder() const { return folder_; }
 
  private:

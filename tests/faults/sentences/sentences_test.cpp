@@ -1,5 +1,5 @@
-// Each row of the table: the situation is made over each of its transports, side by side, and each rank says what it
-// should.
+// Tests each row of the table. The situation is made over each of its transports, side by side, and each rank must
+// report the right error.
 #include <deque>
 
 #include "tests/faults/sentences/scene.hpp"
@@ -27,7 +27,7 @@ std::string name_of(const ::testing::TestParamInfo<Row>& row) { return row.param
 INSTANTIATE_TEST_SUITE_P(Calls, Sentences, ::testing::ValuesIn(rows_of_calls()), name_of);
 INSTANTIATE_TEST_SUITE_P(Starts, Sentences, ::testing::ValuesIn(rows_of_starts()), name_of);
 
-// Recordings tell the same.
+// Recordings say the same as the errors.
 TEST(Recordings, TellWhoDiffers) {
   const Row row{
       .situation = "Recordings",

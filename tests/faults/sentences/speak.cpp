@@ -1,4 +1,4 @@
-// A rank that does what its script says, step by step, and reports the first error.
+// Runs a rank that does the steps of its script and reports the first error.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -23,7 +23,7 @@ class Speaker {
  public:
   explicit Speaker(Child& child) : child_(child) {}
 
-  // Its exit code.
+  // Runs the script and returns the exit code.
   int run() {
     std::string script = child_.text("script");
     if (script.find("start") == std::string::npos) script = "start;" + script;
@@ -36,7 +36,7 @@ class Speaker {
       const Status status = table().at(name)(*this, words);
       if (status) continue;
       const int code = child_.failed(status.error());
-      child_.command();  // a rank that ends is another story
+      child_.command();  // it does not end before the command
       return code;
     }
     child_.report("done");
@@ -47,13 +47,13 @@ class Speaker {
  private:
   using Step = std::function<Status(Speaker&, Words&)>;
 
-  // The next buffer of a step.
+  // Returns the next buffer of a step.
   std::byte* buffer() {
     if (used_ == buffers_.size()) buffers_.emplace_back(kMostBytes);
     return buffers_[used_++].data();
   }
 
-  // "COUNT [DTYPE [OP]]".
+  // Reads "COUNT [DTYPE [OP]]".
   Status all_reduce(Words& words) {
     std::size_t count = 0;
     std::string dtype = "float32";
@@ -62,7 +62,7 @@ class Speaker {
     std::byte* const data = buffer();
     return communicator_->all_reduce(data, data, count, *parse_dtype(dtype), Reduction{*parse_op(op)});
   }
-  // "COUNT ROOT".
+  // Reads "COUNT ROOT".
   Status rooted(Words& words, Collective collective) {
     Call call;
     call.collective = collective;
@@ -71,7 +71,7 @@ class Speaker {
     call.input = call.output = buffer();
     return communicator_->run(call);
   }
-  // "send PEER COUNT DTYPE recv PEER COUNT DTYPE ...": a group where they are several.
+  // Reads "send PEER COUNT DTYPE recv PEER COUNT DTYPE ...". Several messages are a group.
   Status exchange(const std::string& first, Words& words) {
     std::optional<Group> group;
     std::vector<std::string> all{first};
@@ -86,7 +86,7 @@ class Speaker {
     }
     return group ? group->run() : Status();
   }
-  // "send PEER" or "recv PEER", and the second half of the buffer is no memory.
+  // Reads "send PEER" or "recv PEER". The second half of the buffer is no memory.
   Status with_half_a_buffer(Words& words) {
     std::string direction;
     Rank peer = 0;
@@ -107,7 +107,7 @@ class Speaker {
     child_.report("ready");
     return {};
   }
-  // Is in the meeting, which cannot end without others, when the signal comes.
+  // Raises the signal while this rank is in the meeting, which cannot end without the others.
   Status start_until(int signal) {
     std::thread([this] { static_cast<void>(start()); }).detach();
     sleep_ms(600);
@@ -122,7 +122,7 @@ class Speaker {
     eventually(60'000, [&] { return !communicator_->error(); });
     return communicator_->error();
   }
-  // "MIB": so much more address space than this process has now.
+  // Reads "MIB": this process gets so much more address space than it has now.
   static Status limit_memory(Words& words) {
     rlim_t mib = 0;
     words >> mib;

@@ -1,4 +1,4 @@
-// Situations of ranks that do not all meet: who is missing, what differs, and what a machine refuses.
+// Lists situations of ranks that do not all meet: missing ranks, differences, and refusals of the machine.
 #include "tests/faults/sentences/row.hpp"
 
 namespace wreath::testing_support::sentences {
@@ -7,14 +7,14 @@ namespace {
 constexpr auto kStartupFailed = ErrorCode::StartupFailed;
 constexpr auto kInvalid = ErrorCode::InvalidArgument;
 
-const std::vector<std::string> kAny{"tcp"};  // what is said of the start does not depend on it
+const std::vector<std::string> kAny{"tcp"};  // errors of the start are equal over all transports
 const Arguments kKey{{"WREATH_KEY", std::string(64, 'a')}};
 const Arguments kOtherKey{{"WREATH_KEY", std::string(64, 'b')}};
 const std::string kFirewall = "firewall";
 
 std::string process(int rank) { return "rank " + std::to_string(rank) + R"( \(host [^ ]+, pid \d+\))"; }
 
-// The environment of rank 1 alone has this variable.
+// Makes a row where the environment of rank 1 alone has this variable.
 Row with_variable(const std::string& situation, const std::string& name, const std::string& value) {
   return Row{.situation = situation,
              .scripts = {"", ""},

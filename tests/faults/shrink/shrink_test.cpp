@@ -1,4 +1,5 @@
-// Ranks are killed at any moment, also while the others agree on who is left: the survivors go on with what they hold.
+// Ranks are killed at any moment, even while the others agree on the survivors. The survivors go on with their own
+// data.
 #include <numeric>
 #include <random>
 
@@ -19,8 +20,8 @@ std::string list_of(const std::vector<float>& present) {
   return text;
 }
 
-// Whether `sums` are what the members of the communicator of `ranks` ranks put in: each 1 at its own place of the first
-// kRanks, and everywhere behind.
+// Returns whether `sums` are the sums of a communicator of `ranks` ranks. Each member adds 1 at its own place of the
+// first kRanks places, and at all places behind them.
 bool correct(const std::vector<float>& sums, int ranks) {
   const auto members = std::count(sums.begin(), sums.begin() + kRanks, 1.0F);
   const auto others = std::count(sums.begin(), sums.begin() + kRanks, 0.0F);
@@ -29,8 +30,8 @@ bool correct(const std::vector<float>& sums, int ranks) {
          rest == static_cast<std::ptrdiff_t>(sums.size()) - kRanks - 1;
 }
 
-// Reduces without end and goes on without those that fail; tells the members of each communicator once it has reduced
-// with them. Ends when the parent told any of them to stop.
+// Reduces without end, and goes on without ranks that fail. Reports the members of each communicator once it has
+// reduced with them. Ends when the parent has sent one of the ranks "stop".
 int reduce_and_shrink(Child& child, Communicator communicator) {
   std::vector<float> sums(static_cast<std::size_t>(child.number("bytes")) / sizeof(float) + kRanks + 1);
   bool stopping = false;
@@ -81,7 +82,7 @@ std::string members_without(const std::set<int>& gone) {
   return text;
 }
 
-// All but `gone` reduce with each other, in the processes they were.
+// Expects all ranks but `gone` to reduce with each other, in the same processes as before.
 void expect_survivors(Job& job, const std::set<int>& gone) {
   const Deadline deadline = Deadline::after_ms(kEndMs);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -109,8 +110,8 @@ void expect_ends(Job& job, const std::set<int>& gone) {
   }
 }
 
-// One to three ranks die, each up to 40 ms after the one before it: in calls, in the agreement, in the start that
-// follows.
+// Kills one to three ranks, each up to 40 ms after the one before it. They die in calls, in the agreement, or in the
+// start that follows.
 void kill_some(const Shape& shape, unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](unsigned limit) { return static_cast<int>(random() % limit); };
@@ -146,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(Over, Shrinking,
                                            Shape{"tcp", 1 << 20}),
                          [](const auto& row) { return row.param.transport + std::to_string(row.param.bytes); });
 
-// A stopped process is no dead one: the others wait for it as long as they were told to, and it learns of it.
+// A stopped process is not a dead one. The others wait for it for the time that was set, and it learns that it was left
+// out.
 TEST(Shrink, LeavesOutWhoLivesButDoesNotAnswer) {
   constexpr int kStopped = 2;
   constexpr int kKilled = 5;

@@ -1,5 +1,5 @@
-// Connections of strangers to everything a job listens at, while it meets and while it runs: it takes no harm,
-// and listens no longer than it must.
+// Strangers connect to everything that a job listens at, while it meets and while it runs. The job takes no harm, and
+// listens no longer than it must.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
-// Waits for the parent between meeting and calls.
+// Waits for the parent between the meeting and the calls.
 WREATH_ROLE(member) {
   const bool first = child.rank() == 0;
   const UniqueId id =
@@ -38,7 +38,7 @@ WREATH_ROLE(member) {
   return 0;
 }
 
-// Inodes of the sockets of a process.
+// Returns the inodes of the sockets of a process.
 std::set<std::string> sockets_of(pid_t pid) {
   std::set<std::string> found;
   std::error_code gone;
@@ -50,7 +50,7 @@ std::set<std::string> sockets_of(pid_t pid) {
   return found;
 }
 
-// Where the processes of a job listen: TCP ports, and abstract names.
+// Lists the places where the processes of a job listen: TCP ports, and abstract names.
 struct Listeners {
   std::set<int> ports;
   std::set<std::string> names;
@@ -100,7 +100,7 @@ Fd connect_name(const std::string& name) {
   return socket;
 }
 
-// Connections that say nothing, half of something, or garbage; some are closed at once, some kept open.
+// Opens connections that send nothing, half of a message, or garbage. Some are closed at once, some are kept open.
 void pester(const Listeners& listeners, int connections, std::vector<Fd>& kept) {
   std::mt19937 random(4711);
   for (int i = 0; i < connections; ++i) {

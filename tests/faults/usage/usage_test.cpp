@@ -1,4 +1,4 @@
-// Wrong arguments and wrong use: an error that names what, on every rank, and nobody hangs.
+// Tests wrong arguments and wrong use. Every rank gets an error that names the mistake, and none hangs.
 #include <errno.h>
 #include <fenv.h>
 #include <locale.h>
@@ -78,7 +78,7 @@ TEST(Usage, AnUnknownTypeOrOperationIsToldToEveryRank) {
       ErrorCode::InvalidArgument, "op = 77");
 }
 
-// Each names the collective and the argument, on both ranks.
+// Each error names the collective and the argument, on both ranks.
 TEST(Usage, WrongArgumentsOfEveryCollectiveAreToldToEveryRank) {
   struct Row {
     std::function<Status(Communicator&, float*)> misuse;
@@ -142,7 +142,7 @@ TEST(Usage, TimesWithoutAnEndAreTaken) {
     return it.all_reduce_async(of.data(), of.data(), of.size(), DataType::Float32).value();
   };
   Work first = sum(ranks[0], buffer);
-  EXPECT_EQ(first.wait(300).error().code, ErrorCode::NotReady);  // looked at by then, and not late
+  EXPECT_EQ(first.wait(300).error().code, ErrorCode::NotReady);  // looked at by then, but not late
   std::thread other([&] {
     std::vector<float> own(buffer.size());
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -274,7 +274,7 @@ TEST(Usage, ADroppedWorkIsDoneAllTheSame) {
   EXPECT_EQ(own[0], 3);
 }
 
-// A rank destroys its communicator while its call waits for nobody else: 5 s, then the others know.
+// A rank destroys its communicator while its call waits for a peer. It waits 5 s, and then the others know.
 TEST(Usage, DestroyingWithWorkInFlightEndsAndIsTold) {
   auto options = quick();
   options.timeouts.arrival_ms = 60'000;
@@ -297,7 +297,7 @@ TEST(Usage, DestroyingWithWorkInFlightEndsAndIsTold) {
   EXPECT_FALSE(ranks[0].all_reduce(std::span<float>(theirs)));
 }
 
-// ---- what a library must leave alone ----
+// ---- state of the program that a library must not change ----
 
 WREATH_ROLE(stay_clean) {
   ::signal(SIGPIPE, SIG_DFL);
@@ -367,7 +367,7 @@ int use_in_child(Communicator& communicator, Work& work, Group& group) {
   if (work.wait(100)) return 3;
   if (communicator.error()) return 4;
   { const Communicator dropped = std::move(communicator); }
-  // A job of its own works.
+  // The child can run a job of its own.
   auto alone = Communicator::create_local(2);
   return alone ? 0 : 5;
 }

@@ -1,4 +1,5 @@
-// Whether ranks read each other's memory where it is: the kernel counts the pages of mappings that were touched.
+// Finds out whether ranks read each other's memory in place, because the kernel counts the pages of mappings that were
+// touched.
 #pragma once
 
 #include <fstream>
@@ -7,7 +8,7 @@
 
 namespace wreath::testing_support {
 
-// KiB of peers' memory that this process has loaded through mappings of it, which are to be read only.
+// Returns the KiB of peers' memory that this process has loaded through mappings that are read only.
 inline long loaded_kib() {
   std::ifstream smaps("/proc/self/smaps");
   bool of_a_peer = false;
@@ -26,8 +27,8 @@ inline long loaded_kib() {
   return kib;
 }
 
-// What Communicator::transport_to says of devices: "shm, cuda_ipc", "shm (cuda_ipc: why not)" or "shm". Whether ranks
-// read the host's memory at once, too, the CPU decides.
+// Returns the part of Communicator::transport_to about devices: "shm, cuda_ipc", "shm (cuda_ipc: why not)" or "shm".
+// The CPU decides whether ranks read the host's memory at once, too.
 inline std::string way_of_devices(const std::string& transport) {
   if (transport.find(", cuda_ipc") != std::string::npos) return "shm, cuda_ipc";
   const std::size_t why = transport.find("cuda_ipc: ");

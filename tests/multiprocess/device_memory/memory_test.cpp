@@ -1,5 +1,5 @@
-// What becomes of a device's memory that other processes map: freed and made again, too much of it, in graphs, in
-// exchanges. On the host device and, where there is a GPU, on it. Death: tests/faults/death, aborts:
+// Tests a device's memory that other processes map: freed and made again, too much of it, in graphs, in exchanges. The
+// tests run on the host device and, where there is a GPU, on it. Deaths are in tests/faults/death, aborts in
 // tests/faults/abort.
 #include "tests/multiprocess/device_memory/loaded.hpp"
 #include "tests/support/fake_cuda.hpp"
@@ -17,7 +17,7 @@ Device& device_of(const Child& child) {
   return child.text("devices") == "host" ? host_device() : *cuda_device(0).value();
 }
 
-// Two buffers of a device; the output holds what all ranks have in their inputs.
+// Holds two buffers of a device. The output gets the inputs of all ranks.
 class Buffers {
  public:
   Buffers(Device& device, MemoryUse use, int ranks)
@@ -38,7 +38,7 @@ class Buffers {
     call.count = kCount;
     return call;
   }
-  // Whether the output is what ranks that filled with `first` + rank have sent.
+  // Returns whether the output has the data that ranks sent after they filled their inputs with `first` + rank.
   bool holds(float first) const {
     std::vector<float> values(kCount);
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -56,7 +56,8 @@ class Buffers {
   DeviceMemory output_;
 };
 
-// Ends with whether it has loaded peers' memory where it is, and what is mapped after the communicator's end.
+// Reports at its end whether it has loaded peers' memory in place, and how much is still mapped after the
+// communicator's end.
 WREATH_ROLE(gather) {
   const int maps = lines_of("/proc/self/maps", "wreath-device");
   auto made = child.create();
@@ -123,7 +124,7 @@ TEST_P(MappedMemory, IsNoneWhereOneRankHasNoDevice) {
 }
 TEST_P(MappedMemory, IsNoneWhereItIsNotAllowed) { expect_gathered({{"transport", "shm"}}, "not loaded", "shm"); }
 
-// A call in a graph, launched before and after its memory was announced, beside direct ones.
+// Makes a call in a graph, which is launched before and after its memory was announced, beside direct calls.
 WREATH_ROLE(graph) {
   auto communicator = child.create();
   if (!communicator) return child.failed(communicator.error());
@@ -148,7 +149,8 @@ WREATH_ROLE(graph) {
 
 TEST_P(MappedMemory, IsReadByCallsInGraphs) { run("graph"); }
 
-// Messages of one exchange from several allocations, and of several exchanges that the peer takes as one.
+// Sends messages of one exchange from several allocations, and messages of several exchanges that the peer receives as
+// one.
 WREATH_ROLE(exchange) {
   auto made = child.create();
   if (!made) return child.failed(made.error());

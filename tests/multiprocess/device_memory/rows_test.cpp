@@ -1,5 +1,6 @@
-// Every row of the registry by ranks in processes whose buffers are the host device's, which peers' processes map: read
-// where they are, staged for a rank that cannot map them, and copied for one whose own buffers are the host's.
+// Tests every row of the registry by ranks in processes whose buffers are the host device's and are mapped by peers.
+// The buffers are read in place, or staged for a rank that cannot map them. They are copied for a rank whose own
+// buffers are the host's.
 #include "tests/multiprocess/device_memory/loaded.hpp"
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/processes.hpp"
@@ -24,7 +25,7 @@ std::vector<test::MatrixCase> cases_of(const Way& way, int ranks) {
   return cases;
 }
 
-// Gathers all of the room's end: afterwards all peers have mapped the room, or never will.
+// Gathers all of the room's end. Afterwards all peers have mapped the room, or never will.
 Status announce(Communicator& communicator, test::DeviceRoom& room) {
   std::byte* const own = room.take(1 << 16);
   std::byte* const all = room.take((1 << 16) * static_cast<std::size_t>(communicator.ranks()));
@@ -99,7 +100,8 @@ TEST_P(RowsOfProcesses, GiveRightResults) {
   for (int rank = 0; rank < ranks.count; ++rank) ASSERT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
   const bool without = arguments.contains("device_1");
   EXPECT_EQ(way_of_devices(job[0].lines().back()), without ? "shm (cuda_ipc: rank 1 has no device)" : "shm, cuda_ipc");
-  for (int rank = 0; rank < ranks.count && way.algorithm == "direct"; ++rank) {  // others stage what is overwritten
+  for (int rank = 0; rank < ranks.count && way.algorithm == "direct";
+       ++rank) {  // others stage data that is overwritten
     const auto lines = job[rank].lines();
     const bool reads = without ? rank != 1 : rank == 1 || !arguments.contains("host_rank");
     EXPECT_EQ(lines[lines.size() - 2], reads ? "loaded" : "not loaded") << "rank " << rank << "\n" << job.logs();

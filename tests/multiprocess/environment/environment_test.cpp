@@ -1,4 +1,4 @@
-// Starting from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as launchers do.
+// Tests a start from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as launchers do it.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ WREATH_ROLE(launched) {
   return buffer[999] == n * (n + 1) / 2 ? 0 : 1;
 }
 
-// A listening socket on 127.0.0.1: a free port, or one that is taken.
+// Returns a listening socket on 127.0.0.1, so that its port is free or taken.
 Fd listener(int& port) {
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -1,4 +1,5 @@
-// Several hosts, made of network namespaces: how their ranks meet, over which card, and what is said when they cannot.
+// Tests several hosts, made of network namespaces: how their ranks meet, over which card, and the errors when they
+// cannot meet.
 #include <gmock/gmock.h>
 
 #include "tests/multiprocess/hosts/job.hpp"
@@ -43,7 +44,7 @@ TEST(Hosts, MeetOverIpv6Alone) {
   Job(network, 2, kKey, {{"calls", "50"}}).expect_to_end_well();
 }
 
-// Debian writes a host's own name beside 127.0.1.1 into its /etc/hosts: others know rank 0 by another address.
+// Debian writes a host's own name beside 127.0.1.1 into its /etc/hosts. Others know rank 0 by another address.
 TEST(Hosts, MeetWhereANameMeansLoopbackOnItsOwnHost) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -53,8 +54,7 @@ TEST(Hosts, MeetWhereANameMeansLoopbackOnItsOwnHost) {
     Job(network, 2, with_key({{"MASTER_ADDR", "node0"}}, more), {{"calls", "20"}}, names).expect_to_end_well();
 }
 
-// An address that means something on one network alone is told to others without the name that this host has for the
-// network.
+// An address that is valid on one network only is sent to others without this host's name of the network.
 TEST(Hosts, MeetAtLinkLocalAddresses) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -72,7 +72,7 @@ TEST(Hosts, DoNotMeetWithoutAKey) {
               HasSubstr("WREATH_KEY"));
 }
 
-// Each side names a rank of the other, within 10 s.
+// Each side names a rank of the other side within 10 s.
 TEST(Hosts, NoticeWhenOneIsCutOff) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -90,7 +90,7 @@ TEST(Hosts, NoticeWhenOneIsCutOff) {
   }
 }
 
-// The way to rank 0 is the way to all, whatever other cards there are.
+// The card that leads to rank 0 leads to all ranks, whatever other cards there are.
 TEST(Hosts, PassADeadCardThatNobodyNamed) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -98,7 +98,7 @@ TEST(Hosts, PassADeadCardThatNobodyNamed) {
   Job(network, 3, kKey, {{"calls", "20"}}).expect_to_end_well();
 }
 
-// Both cards may be used, and the first has no carrier.
+// Both cards may be used, but the first has no carrier.
 TEST(Hosts, PassACardWithoutACarrier) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -108,7 +108,7 @@ TEST(Hosts, PassACardWithoutACarrier) {
       .expect_to_end_well();
 }
 
-// Both cards may be used, and what goes to the first is lost: found out by trying.
+// Both cards may be used, but the first loses all packets. Ranks find that out by trying.
 TEST(Hosts, FailOverFromACardThatLosesAll) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -127,7 +127,7 @@ TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {
       .expect_to_end_well();
 }
 
-// Rank 0 does not listen at what else the user named.
+// Rank 0 does not listen at the other address that the user named.
 TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -141,7 +141,7 @@ TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
                                           Not(HasSubstr("rank 0 waits for 4 ranks at 10.73.0.1:"))));
 }
 
-// Both ranks, the card, the address and the port, before the start's time is over.
+// The errors name both ranks, the card, the address and the port, before the start's time is over.
 TEST(Hosts, NameAFilteredPortBetweenRanks) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;

@@ -1,4 +1,4 @@
-// Jobs over several hosts, each a network namespace, whose ranks are started as torchrun would.
+// Runs jobs over several hosts, each a network namespace, with ranks that are started as torchrun starts them.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ inline Arguments with_key(Arguments more, const Arguments& still_more = {}) {
 
 inline constexpr int kPort = 29'873;
 
-// Ranks 0 and 1 on host 0, ranks 2 and 3 on host 1, and so on. `Hosts` is a Network or a Wire; what their role is told
-// is `arguments`, of which `role` names another than on_host.
+// Ranks 0 and 1 are on host 0, ranks 2 and 3 on host 1, and so on. `Hosts` is a Network or a Wire. `arguments` go to
+// the ranks' role; its `role` names another role than on_host.
 class Job {
  public:
   template <class Hosts>
@@ -53,7 +53,7 @@ class Job {
       EXPECT_TRUE(rank.lines().front().starts_with("transport tcp")) << rank.lines().front();
     }
   }
-  // All fail at their start; what they say together.
+  // Expects all ranks to fail at their start, and returns the errors of all.
   std::string expect_no_start() {
     std::string all;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {

@@ -1,5 +1,5 @@
-// `wreath run --elastic` with programs that are scripts: who goes on, who is started anew, how the job ends, and that
-// nothing is left of it.
+// Tests `wreath run --elastic` with programs that are scripts: which ranks go on, which are started anew, how the job
+// ends. Nothing of a job may be left.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -18,7 +18,8 @@ constexpr std::int64_t kSettledMs = 1300;  // after a loss the launcher waits fo
 
 class ElasticRun : public ::testing::Test {
  protected:
-  // `script` in a shell that has $F, the test's folder, and `await NAME`, which waits for a file in it.
+  // Returns a command line that runs `script` in a shell. The shell has $F, the test's folder, and `await NAME`, which
+  // waits for a file in it.
   std::vector<std::string> elastic(std::vector<std::string> options, const std::string& script) const {
     options.insert(options.begin(), "--elastic");
     return shell(std::move(options),
@@ -29,7 +30,7 @@ class ElasticRun : public ::testing::Test {
     more.emplace("WREATH_RECORDER_DIR", folder_.path());
     return more;
   }
-  // Hosts of a fake ssh whose agents' processes are in files pid-HOST.
+  // Returns options for hosts of a fake ssh, whose agents' processes are in files pid-HOST.
   std::vector<std::string> hosts(const std::string& names) const {
     const std::string ssh = folder_ / "ssh";
     std::ofstream(ssh) << "#!/bin/sh\n[ $1 != down ] || exit 255\n[ $1 != blind ] || rm -r " << temporary_.path()
@@ -50,13 +51,13 @@ class ElasticRun : public ::testing::Test {
   static bool says(const Launcher& run, const std::string& words) {
     return eventually(kPatienceMs, [&] { return (run.out() + run.err()).find(words) != std::string::npos; });
   }
-  // Whether each of so many ranks has said "up": then the launcher knows, too, that it runs.
+  // Returns whether each of so many ranks has said "up". The launcher then knows, too, that the rank runs.
   static bool are_up(const Launcher& run, int ranks) {
     bool all = true;
     for (int rank = 0; rank < ranks; ++rank) all = all && says(run, "[" + std::to_string(rank) + "] up\n");
     return all;
   }
-  // Of elastic jobs' folders.
+  // Returns whether no folder of an elastic job is left.
   bool nothing_left() const { return std::filesystem::is_empty(temporary_.path()); }
 
   Folder folder_;
@@ -135,7 +136,7 @@ TEST_F(ElasticRun, StartsOthersWhoJoin) {
   EXPECT_TRUE(nothing_left());
 }
 
-// Nobody lets it in, as with a program that knows nothing of elasticity.
+// No member admits the new rank, as with a program that does not support elastic jobs.
 TEST_F(ElasticRun, EndsWhoWaitsToJoinWithTheOthers) {
   const std::string number = unlikely_number();
   Launcher run(elastic({"-n", "2"}, "if [ $WREATH_JOIN ]; then touch $F/waits; sleep " + number +
@@ -161,7 +162,7 @@ TEST_F(ElasticRun, WaitsForWhoHasJoined) {
                        "last; exit 0; fi; [ $RANK = 1 ] && exit 4; await joined; echo first"),
                environment());
   ASSERT_TRUE(says(run, "[0] first"));
-  sleep_ms(3500);  // who only waits is ended by then
+  sleep_ms(3500);  // a rank that only waits is ended by then
   create("go");
   EXPECT_EQ(run.join(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("[2] last"));
@@ -180,7 +181,7 @@ TEST_F(ElasticRun, StartsNobodyWhenAMemberHasEndedWell) {
   EXPECT_THAT(run.err(), Not(HasSubstr("is started")));
 }
 
-// Each start has a folder and a key of its own.
+// Each start has its own folder and key.
 TEST_F(ElasticRun, StartsAgainWhenTooFewAreLeft) {
   Launcher run(elastic({"-n", "3", "--min", "3", "--spares", "0"},
                        "echo $RANK/$WREATH_RANKS $WREATH_ELASTIC; echo $WREATH_ELASTIC $WREATH_KEY $WREATH_JOB "
@@ -221,7 +222,7 @@ TEST_F(ElasticRun, EndsAsTheCulpritWhenRestartsAreUsedUp) {
   EXPECT_TRUE(nothing_left());
 }
 
-// Monday's loss is not what the job ended by on Tuesday.
+// A loss on Monday, which the others survived, is not the reason of an end on Tuesday.
 TEST_F(ElasticRun, ForgetsWhatTheOthersSurvived) {
   Launcher run(elastic({"-n", "3", "--min", "2", "--max-restarts", "0"},
                        "[ $RANK = 1 ] && exit 5; await tuesday; [ $RANK = 2 ] && exit 7; sleep 100"),
@@ -232,7 +233,7 @@ TEST_F(ElasticRun, ForgetsWhatTheOthersSurvived) {
   EXPECT_EQ(run.join(), 7) << run.err();
 }
 
-// One loss of a rank and its peers' end that follows from it are one restart, not one for each.
+// The loss of a rank and the end of its peers, which follows from it, are one restart, not one for each rank.
 TEST_F(ElasticRun, StartsAProgramThatKnowsNothingOfItAgainAsAWhole) {
   for (const char* when : {"ends=calling", "ends=linking"}) {
     std::vector<std::string> words = sum({"--elastic", "-n", "3", "--min", "1", "--max-restarts", "1"}, "victim=1");
@@ -267,7 +268,7 @@ TEST_F(ElasticRun, GoesOnWhenNoOtherCanBeStarted) {
   EXPECT_EQ(run.join(), 0) << run.err();
 }
 
-// The job may go on for days.
+// The processes must end at once, because the job may go on for days.
 TEST_F(ElasticRun, EndsWhatADeadMemberHasStarted) {
   const std::string number = unlikely_number();
   Launcher run(elastic({"-n", "2", "--max-restarts", "0"},

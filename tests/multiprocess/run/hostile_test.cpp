@@ -1,5 +1,5 @@
-// `wreath run` where its surroundings are against it: variables of another job, children of another program, and
-// output that nobody takes.
+// Tests `wreath run` in hostile surroundings: variables of another job, children of another program, and output that
+// nobody reads.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -11,14 +11,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A shell's script, where $W is `wreath`; its exit code.
+// Runs a shell's script, where $W is `wreath`, and returns its exit code.
 int shell_code(const std::string& script, const Folder& folder) {
   const std::string path = folder / "script";
   std::ofstream(path) << "W=" WREATH_BINARY_DIR "/wreath\n" << script << '\n';
   return ::system(("timeout 20 bash " + path).c_str()) >> 8;  // NOLINT(cert-env33-c)
 }
 
-// getenv takes the first of two.
+// A variable must not come twice, because getenv finds the first one.
 TEST(HostileRun, ReplacesTheNumbersOfAnotherJob) {
   Launcher run({"-n", "2", "env"}, {{"WREATH_RANK", "7"},
                                     {"WREATH_RANKS", "9"},
@@ -71,7 +71,7 @@ TEST(HostileRun, EndsOnASignalWhileNobodyTakesItsOutput) {
   EXPECT_EQ(shell_code(script, folder), 128 + SIGTERM);
 }
 
-// Greeting and last word of an agent, but no word of its ranks.
+// The agent sends a greeting and its last message, but no message about its ranks.
 TEST(HostileRun, DoesNotTakeSilenceAboutRanksForSuccess) {
   const Folder folder;
   std::ofstream(folder / "ssh") << R"(printf '\nwreath-agent 1\n\6\0\0\0\377\377\377\377\0\0\0\0\0\0\0\0')" << '\n';

@@ -1,4 +1,4 @@
-// A `wreath run` that a test has started, and what it starts.
+// Holds a `wreath run` that a test has started, and finds the processes that it starts.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,14 +13,14 @@
 
 namespace wreath::testing_support {
 
-// Empty where it cannot be read: processes come and go.
+// Returns a file's text. It is empty where the file cannot be read, because processes come and go.
 inline std::string text_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
 
-// The command lines of processes that hold `part`, but for this process.
+// Returns the processes whose command lines hold `part`, except this process.
 inline std::vector<pid_t> processes_with(const std::string& part) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -32,7 +32,7 @@ inline std::vector<pid_t> processes_with(const std::string& part) {
   return found;
 }
 
-// A `wreath run` in the background; its output goes to files of a folder.
+// Runs `wreath run` in the background; its output goes to files of a folder.
 class Launcher {
  public:
   explicit Launcher(const std::vector<std::string>& arguments, const Arguments& environment = {}) {
@@ -63,7 +63,7 @@ class Launcher {
   std::string out() const { return text_of(folder_ / "out"); }
   std::string err() const { return text_of(folder_ / "err"); }
   const Folder& folder() const { return folder_; }
-  // Its exit code, or 1000 and the signal that ended it; -1: it did not end in time.
+  // Returns the exit code, or 1000 + the signal that ended it. Returns -1 where it did not end in time.
   int join(std::int64_t ms = 20'000 * kSlower) {
     int status = 0;
     if (!eventually(ms, [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; })) return -1;
@@ -76,25 +76,25 @@ class Launcher {
   pid_t pid_ = -1;
 };
 
-// Options of `wreath run`, then the role `sum` of this program: ranks that meet and sum, `calls` times.
+// Returns options of `wreath run`, then the role `sum` of this program: ranks that meet and sum, `calls` times.
 inline std::vector<std::string> sum(std::vector<std::string> options, const std::string& argument = "calls=1") {
   options.insert(options.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--role=sum", argument});
   return options;
 }
 
-// Options of `wreath run`, then a script for each rank.
+// Returns options of `wreath run`, then a script for each rank.
 inline std::vector<std::string> shell(std::vector<std::string> options, const std::string& script) {
   options.insert(options.end(), {"sh", "-c", script});
   return options;
 }
 
-// A word that only processes of this test have on their command line: an unlikely number of seconds.
+// Returns a word that only processes of this test have on their command line: an unlikely number of seconds.
 inline std::string unlikely_number() {
   static int next = 0;
   return std::to_string(100'000 + ::getpid() % 30'000 * 30 + ++next) + ".25";
 }
 
-// An `ssh` that stays on this host: it says something, as login shells do, and runs the command.
+// Makes an `ssh` that stays on this host: it prints something, as login shells do, and runs the command.
 inline std::string fake_ssh(const Folder& folder) {
   const std::string path = folder / "ssh";
   std::ofstream(path) << "#!/bin/sh\necho \"Welcome to $1\"\n[ \"$1\" != down ] || exit 255\nexec sh -c \"$2\"\n";
@@ -102,7 +102,7 @@ inline std::string fake_ssh(const Folder& folder) {
   return path;
 }
 
-// Whatever ranks have started: in their group, in a session of its own, and by a process that is gone.
+// A rank starts processes in its group, in a session of its own, and by a process that is gone.
 inline constexpr const char* kFamily = "sleep N & setsid sleep N & (setsid sleep N &) ; echo ready; sleep N";
 
 inline std::string family(const std::string& number) {

@@ -1,4 +1,5 @@
-// `wreath run` over hosts made of network namespaces: an ssh that enters them, and the way its ranks find each other.
+// Tests `wreath run` over hosts made of network namespaces, with an ssh that enters them. The ranks must find each
+// other.
 #include "tests/support/network.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Calls the hosts by their first addresses; one that is none of them is this host.
+// Makes an ssh that knows the hosts by their first addresses. It exits with 255 for any other name.
 std::string netns_ssh(const Folder& folder, const Network& network, int hosts) {
   const std::string path = folder / "ssh";
   std::ofstream script(path);
@@ -44,7 +45,7 @@ TEST(RunOnHosts, BringsRanksTogether) {
   }
 }
 
-// The host is gone without a word: its ranks are lost to the others, who say so.
+// The host is gone without a word. Its ranks are lost to the others, whose errors say so.
 TEST(RunOnHosts, EndsWithTheRanksThatAreLeft) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;

@@ -1,4 +1,4 @@
-// Roles of this program.
+// Defines the roles of this program.
 #include "tests/support/meet_and_die.hpp"
 #include "tests/support/processes.hpp"
 

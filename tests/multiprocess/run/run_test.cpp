@@ -1,4 +1,4 @@
-// `wreath run` as a user runs it: how ranks start, speak and end, and that nothing is left of them.
+// Tests `wreath run` as a user runs it: how ranks start, print and end. Nothing of them may be left.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ TEST(Run, LeavesNoProcessOfOtherHostsWhenItIsKilled) {
   expect_nothing_left(run, number, 8, SIGKILL);
 }
 
-// As in a sandbox that hides /proc: one child of a rank is in its group, the other is not.
+// A sandbox may hide /proc. One child of a rank is in the rank's group, the other is not.
 TEST(Run, LeavesNoProcessWhereThereIsNoProc) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer reads /proc: run it in the preset dev";
   const std::string hidden = "unshare -rm sh -c 'mount -t tmpfs none /proc && ";
@@ -136,7 +136,7 @@ TEST(Run, LeavesNoProcessWhenItsAgentIsKilled) {
   EXPECT_TRUE(eventually(10'000 * kSlower, [&] { return processes_with(number).empty(); }));
 }
 
-// Neither in any command line nor in what is printed, here and through ssh; but the ranks have it.
+// The key is in no command line and in no output, here and through ssh, but the ranks have it.
 TEST(Run, KeepsTheKeyOutOfCommandLines) {
   const Folder folder;
   const std::string number = unlikely_number();
@@ -162,7 +162,7 @@ TEST(Run, SaysWhichHostIsDown) {
                                HasSubstr("[down] Welcome to down")));
 }
 
-// The other hosts are there, this one among them, a second before the last is known to be missing.
+// The other hosts, this one among them, are there a second before the last host is known to be missing.
 TEST(Run, StartsNoRankUntilAllHostsHaveAnswered) {
   const Folder folder;
   const std::string ssh = folder / "slow-ssh";
@@ -181,7 +181,7 @@ TEST(Run, EndsBeforeAllHostsHaveAnswered) {
   const Folder folder;
   const std::string number = unlikely_number();
   const std::string ssh = folder / "no-ssh";
-  const std::string waits = "cat >/dev/null; :";  // as ssh does, until its input ends
+  const std::string waits = "cat >/dev/null; :";  // like ssh, until its input ends
   std::ofstream(ssh) << "#!/bin/sh\n[ $1 != mute ] || exec sh -c '" << waits << "' " << number
                      << "\nexec sh -c \"$2\"\n";
   ::chmod(ssh.c_str(), 0700);
@@ -224,8 +224,8 @@ TEST(Run, BringsRanksTogether) {
   EXPECT_EQ(hosts.join(), 0) << hosts.err();
 }
 
-// The real one, where it is installed; tests/unit/bootstrap sets its variables everywhere. -r and -t: Debian's version
-// does not start without them under Python 3.11.
+// Runs the real torchrun, where it is installed; tests/unit/bootstrap sets its variables everywhere. Under Python 3.11
+// Debian's version needs -r and -t to start.
 TEST(Torchrun, BringsRanksTogether) {
   if (::system("command -v torchrun >/dev/null") != 0)
     GTEST_SKIP() << "needs torchrun: install python3-torch";  // NOLINT
@@ -242,7 +242,7 @@ TEST(Torchrun, BringsRanksTogether) {
   }
 }
 
-// The others end with code 3, for they lost a peer; the job's end is the peer's.
+// The other ranks end with code 3, because they lost a peer. The job's end is the peer's.
 TEST(Run, NamesTheRankThatTheOthersLost) {
   for (const char* when : {"ends=calling", "ends=linking"}) {
     const Folder folder;

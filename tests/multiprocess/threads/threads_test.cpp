@@ -1,4 +1,5 @@
-// Several communicators, a thread for each on every rank, calls in random order: every result is right.
+// Runs several communicators, with a thread for each on every rank, and calls in random order. Every result must be
+// right.
 #include <atomic>
 #include <random>
 
@@ -10,7 +11,7 @@ namespace {
 constexpr int kCommunicators = 4;
 constexpr std::size_t kCounts[] = {1, 14, 250, 4'000, 5'000, 70'000, 300'000};
 
-// Calls of one communicator; the sizes are the same on all ranks. Blocking, or a few in flight.
+// Makes calls of one communicator, some blocking and some not. The sizes are the same on all ranks.
 int call_often(Communicator& communicator, int seed, std::int64_t calls) {
   std::mt19937 sizes(static_cast<std::uint32_t>(seed));
   std::mt19937 pauses(static_cast<std::uint32_t>(seed * 31 + communicator.rank()));
@@ -60,7 +61,7 @@ WREATH_ROLE(many) {
   return wrong == 0 ? 0 : 1;
 }
 
-// One thread, several communicators in flight at once, started in an order of its own on each rank.
+// Uses several communicators in one thread. Their calls are in flight at once, and start in another order on each rank.
 WREATH_ROLE(orders) {
   std::vector<Communicator> communicators;
   for (int i = 0; i < kCommunicators; ++i) {

@@ -1,5 +1,5 @@
-// A network that loses packets, goes away and comes back, or loses a host: nobody is called dead for what networks do,
-// and who has vanished is named. With WREATH_TEST_LONG=1 jobs live for minutes.
+// Tests a network that loses packets, goes away and comes back, or loses a host. A rank is not called dead for a fault
+// of the network, but a host that is gone is named. With WREATH_TEST_LONG=1 jobs live for minutes.
 #include "tests/support/wire.hpp"
 
 #include <memory>
@@ -15,7 +15,7 @@ using hosts::kKey;
 
 constexpr int kHosts = 3;
 
-// Calls all the time, or none between the first and the last one, until all have been told to end.
+// Makes calls all the time, or none between the first and the last one, until every rank got the command to end.
 WREATH_ROLE(on_wire) {
   if (!Network::enter(child.text("host"))) return 98;
   auto communicator = Communicator::create_from_environment(child.options());
@@ -68,7 +68,7 @@ struct WiredJob {
     return std::ranges::all_of(job->ranks(),
                                [](RankProcess& rank) { return rank.wait_for("running", 30'000 * kSlower); });
   }
-  // All are told to end, and do; but for those of a host.
+  // Sends all ranks the command to end, and expects them to end well.
   void expect_to_end_well() {
     for (const RankProcess& rank : job->ranks()) rank.command("end");
     for (RankProcess& rank : job->ranks())
@@ -93,7 +93,7 @@ struct WiredJob {
 
 using WiredJobs = std::vector<std::unique_ptr<WiredJob>>;
 
-// A running job for each name, whose first word is "idle" or "busy". Empty: no wires can be made here.
+// Starts a running job for each name, whose first word is "idle" or "busy". Returns none where no wires can be made.
 WiredJobs jobs_named(const std::vector<std::string>& names, const std::string& role = "on_wire") {
   WiredJobs jobs;
   for (const std::string& name : names) {

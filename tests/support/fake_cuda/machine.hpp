@@ -1,4 +1,4 @@
-// The machine behind the driver that stands for libcuda.so.1: its memory is the host's, its streams are threads.
+// Holds the machine behind the fake libcuda.so.1: its memory is the host's, its streams are threads.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,8 @@ struct Range {
   std::size_t bytes;
   int device;
   std::uint64_t id;
-  unsigned access = 0;  // of Mapped: a bit for each device whose kernels may use it
+  // Mapped memory has a bit for each device whose kernels may use it.
+  unsigned access = 0;
 };
 
 struct Allocation {
@@ -44,16 +45,16 @@ struct Allocation {
   int device;
 };
 
-// A kernel: what stands for it, and the bytes of its parameter.
+// A kernel has a function that stands for it, and the bytes of its parameter.
 struct FakeFunction {
   void (*run)(unsigned blocks, unsigned threads, void** parameters);
   std::size_t bytes;
 };
 
-// By name, what modules have from the start.
+// Returns the kernels, by name, that modules have from the start.
 std::map<std::string, FakeFunction> perf_kernels();
 
-// Everything that is alive, behind one lock.
+// Holds everything that is alive, behind one lock.
 struct Machine {
   std::recursive_mutex mutex;
   std::map<std::uintptr_t, Range> ranges;
@@ -63,18 +64,21 @@ struct Machine {
   std::uint64_t next_range = 0;
   std::map<std::string, FakeFunction> kernels = perf_kernels();
   std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
-  std::map<int, int> attributes = {
-      {91, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
+  // The attributes of devices, beside those that cuDeviceGetAttribute answers itself.
+  std::map<int, int> attributes = {{91, 1}, {117, 1}, {124, 1}};
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
   std::atomic<int> pointers_asked{0};
   bool other_process = false;
-  std::atomic<bool> program_captures{false};  // some thread, in CUDA's "global" mode
-  std::atomic<int> full{0};                   // threads that add to streams which have no room
-  std::shared_mutex contexts[kDevices];       // each held by what waits for all streams of its device
+  std::atomic<bool> program_captures{false};  // in CUDA's "global" mode
+  // Counts the threads that add to streams without room.
+  std::atomic<int> full{0};
+  // A call that waits for all streams of a device holds the device's mutex.
+  std::shared_mutex contexts[kDevices];
   std::mutex streams_mutex;
   std::set<class FakeStream*> streams;
-  bool peers[kDevices][kDevices] = {};  // whether the first's context may use what the second's has allocated
+  // Says whether the first device's context may use the second device's allocations.
+  bool peers[kDevices][kDevices] = {};
 };
 
 inline Machine& machine() {
@@ -94,13 +98,13 @@ inline int current_device() {
   return current.empty() ? -1 : static_cast<int>(static_cast<char*>(current.back()) - the_contexts);
 }
 
-// What would end the program's capture, and waits where the context is busy.
+// Begins a call: waits while the context is busy, and refuses a call that would end the program's capture.
 inline CudaResult enter_context() {
   if (const int device = current_device(); device >= 0) const std::shared_lock enter(machine().contexts[device]);
   return machine().program_captures && capture_mode != kCudaCaptureRelaxed ? kCaptureUnsupported : kCudaSuccess;
 }
 
-// What a call returns before it does anything: an error that was asked for, or that of a lost device.
+// Returns an error that the test asked for, or the error of a lost device. A call asks this before it does anything.
 inline CudaResult asked_for(const char* function) {
   if (const CudaResult refused = enter_context(); refused != kCudaSuccess) return refused;
   Machine& all = machine();
@@ -113,7 +117,8 @@ inline CudaResult asked_for(const char* function) {
   return all.lost.load();
 }
 
-// What streams that capture were given, in one order. Whether all were joined, the library checks itself.
+// Holds the work that capturing streams were given, in one order. The library itself checks whether all streams were
+// joined.
 struct FakeGraph {
   struct Item {
     enum class Kind { Work, Record, Wait } kind;
@@ -128,10 +133,11 @@ struct FakeGraph {
   std::vector<class FakeStream*> joined;
 };
 
-// A stream takes so many items before its caller has to wait: a driver of CUDA 13.0 on an H200 took as many.
+// A stream takes so many items before its caller has to wait. A driver of CUDA 13.0 on an H200 took as many.
 inline constexpr std::size_t kMostItems = 1020;
 
-// A call that makes memory, streams or events waits meanwhile: for ever where the stream waits for its caller.
+// Waits while a stream has no room, like each call that makes memory, streams or events. It waits for ever where the
+// stream waits for its caller.
 inline CudaResult asked_to_make(const char* function) {
   const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (machine().full > 0) {
@@ -194,7 +200,7 @@ class FakeStream {
     capture->items.push_back(std::move(item));
   }
 
-  // While it captures. Of the thread that captures.
+  // Only the thread that captures uses these two, while the stream captures.
   std::shared_ptr<FakeGraph> capture;
   std::size_t branch = 0;
 
@@ -226,11 +232,11 @@ class FakeStream {
   std::thread thread_;
 };
 
-// What a call does that waits for all streams of the device, and lets nobody else in meanwhile: those who would end the
-// wait of a stream are waited for in vain.
+// Acts like a call that waits for all streams of the device, and blocks all other calls meanwhile. So a call that would
+// end a stream's wait has to wait, too.
 class Drain {
  public:
-  // Of one stream, or of all.
+  // Waits for one stream, or for all with null.
   explicit Drain(const char* call, FakeStream* only = nullptr)
       : device_(std::max(current_device(), 0)), lock_(machine().contexts[device_]) {
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -1,4 +1,4 @@
-// Devices and their memory: of the driver that stands for libcuda.so.1.
+// Implements devices and their memory for the fake libcuda.so.1.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ bool in_host(const Range& range) {
          range.origin == Origin::RegisteredReadOnly;
 }
 
-// As the kernel has mapped the page.
+// Returns whether the kernel has mapped the page as writable.
 bool is_writable(std::uintptr_t address) {
   std::ifstream maps("/proc/self/maps");
   std::string line;
@@ -87,7 +87,7 @@ CudaResult free_range(std::uintptr_t address, Origin origin) {
 
 extern "C" {
 
-// ---- what tests do ----
+// ---- functions for tests ----
 
 void fake_cuda_fail(const char* function, int result, int times) {
   const std::lock_guard lock(machine().mutex);
@@ -160,7 +160,8 @@ CudaResult cuDeviceGetUuid(CudaUuid* uuid, int device) {
   return asked_for("cuDeviceGetUuid");
 }
 CudaResult cuDeviceCanAccessPeer(int* can, int, int) {
-  *can = asked_for("cuDeviceCanAccessPeer") == kCudaSuccess ? 1 : 0;  // any error asked for: it cannot
+  // Any error that the test asks for means that it cannot.
+  *can = asked_for("cuDeviceCanAccessPeer") == kCudaSuccess ? 1 : 0;
   return kCudaSuccess;
 }
 CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device) {
@@ -395,7 +396,7 @@ CudaResult cuMemRetainAllocationHandle(CudaAllocation* handle, void* address) {
   ++all.alive;
   return kCudaSuccess;
 }
-// Of memory that cuMemCreate made: its memfd.
+// Returns the memfd of memory that cuMemCreate made.
 CudaResult cuMemGetHandleForAddressRange(void* out, CudaAddress address, std::size_t, int type, unsigned long long) {
   if (current.empty()) return kCudaInvalidContext;
   if (const CudaResult result = asked_for("cuMemGetHandleForAddressRange"); result != kCudaSuccess) return result;
@@ -417,7 +418,7 @@ CudaResult cuIpcGetMemHandle(CudaIpcHandle* handle, CudaAddress address) {
   std::memcpy(handle->bytes + sizeof address, &found->second.bytes, sizeof(std::size_t));
   return kCudaSuccess;
 }
-// "Another process" sees a copy: what the memory held when it was opened.
+// Gives "another process" a copy of the memory as it is when it is opened.
 CudaResult cuIpcOpenMemHandle(CudaAddress* address, CudaIpcHandle handle, unsigned) {
   if (const CudaResult result = asked_for("cuIpcOpenMemHandle"); result != kCudaSuccess) return result;
   if (!machine().other_process) return kCudaInvalidContext;

@@ -1,4 +1,5 @@
-// The perf tools' kernels, which no test of their programs could give to the driver that stands for libcuda.so.1.
+// Holds the perf tools' kernels, because tests of these programs cannot give kernels to the fake libcuda.so.1
+// themselves.
 #include "perf/kernels/ping_pong.hpp"
 #include "perf/kernels/sequence.hpp"
 #include "tests/support/fake_cuda/machine.hpp"
@@ -7,7 +8,7 @@
 namespace wreath::test {
 namespace {
 
-// A thread a block; the blocks one after the other.
+// Runs the blocks one after the other, each with one thread.
 template <typename Run, void (*run)(HostBlock&, const Run&)>
 void in_turn(unsigned blocks, unsigned, void** parameters) {
   HostBlockShared shared(1);

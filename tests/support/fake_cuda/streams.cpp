@@ -1,4 +1,4 @@
-// Streams, events and kernels: of the driver that stands for libcuda.so.1.
+// Implements streams, events and kernels for the fake libcuda.so.1.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Point {
 };
 struct FakeEvent {
   bool timed = false;
-  std::weak_ptr<FakeGraph> capture;  // that it was recorded in
-  std::size_t captured = 0;          // the point of it
+  std::weak_ptr<FakeGraph> capture;  // the one that it was recorded in
+  std::size_t captured = 0;          // the point in that graph
   std::mutex mutex;
   std::shared_ptr<Point> point;  // null: never recorded
   std::shared_ptr<Point> now() {
@@ -31,13 +31,14 @@ struct FakeEvent {
   }
 };
 
-// Until `done()`, or the device is lost.
+// Waits until `done()` holds or the device is lost.
 template <typename Done>
 void wait_until(Done done) {
   while (machine().lost == 0 && !done()) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-// Branches but the first are streams of its own; events are points anew in each launch.
+// Runs launches of a graph. Branches but the first are streams of the graph's own, and events are new points in each
+// launch.
 class FakeExecutable {
  public:
   explicit FakeExecutable(std::shared_ptr<FakeGraph> graph)
@@ -65,7 +66,7 @@ class FakeExecutable {
  private:
   std::shared_ptr<FakeGraph> graph_;
   std::vector<std::unique_ptr<FakeStream>> branches_;
-  std::shared_ptr<Point> over_;  // of the last launch
+  std::shared_ptr<Point> over_;  // end of the last launch
 };
 
 }  // namespace
@@ -82,7 +83,7 @@ CudaResult cuStreamCreate(CudaHandle* stream, unsigned flags) {
   ++machine().alive;
   return kCudaSuccess;
 }
-// What the library makes: its own streams are urgent.
+// Makes streams of the two priorities that the library uses: its own streams are urgent.
 CudaResult cuStreamCreateWithPriority(CudaHandle* stream, unsigned flags, int priority) {
   if (priority != 0 && priority != kUrgent) return kCudaInvalidValue;
   return cuStreamCreate(stream, flags);
@@ -240,7 +241,7 @@ CudaResult cuModuleLoadData(CudaHandle* module, const void* image) {
 }
 CudaResult cuModuleUnload(CudaHandle) { return kCudaSuccess; }
 CudaResult cuModuleGetFunction(CudaHandle* function, CudaHandle, const char* name) {
-  const Drain drain("cuModuleGetFunction");  // may load it
+  const Drain drain("cuModuleGetFunction");  // the call may load the kernel
   const std::lock_guard lock(machine().mutex);
   const auto found = machine().kernels.find(name);
   if (found == machine().kernels.end()) return kCudaNotFound;

@@ -1,4 +1,4 @@
-// What ranks tell each other around a checkpoint.
+// Ranks exchange sizes, errors and states around a checkpoint.
 #include "training/checkpoint/agreement.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Saves beside training: what is saved is what was there at the call, and the call takes one copy's time.
+// Saves run beside training. A save stores the values that were there at the call, and the call takes the time of one
+// copy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +73,8 @@ TEST(BackgroundSave, ReplicatedElementsAreCopiedByOneRank) {
   EXPECT_EQ(writers, 4) << "one rank has all the work";
 }
 
-// After a sleep: on cores that others use, who has slept runs first, whichever of two works comes first.
+// Returns the time that `work` takes after a sleep. A thread that has slept runs first on cores that others use, so the
+// order of two works does not matter.
 double milliseconds_of(const std::function<void()>& work) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const auto start = std::chrono::steady_clock::now();
@@ -80,7 +82,8 @@ double milliseconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The fastest of a save's stalls and of copies of the same bytes, taken in turns: other programs on the cores only add.
+// The shortest time of a save's call and of a copy of the same bytes, measured in turns. Other programs on the cores
+// can only make a time longer.
 struct Stall {
   double stall_ms;
   double copy_ms;
@@ -117,7 +120,8 @@ TEST(BackgroundSave, StallIsAtMostOneAndAHalfCopiesOfTheShard) {
   MemoryAccounting memory;
   auto checkpointer = std::move(Checkpointer::create(none, folder.path(), shard, memory)).value();
   Stall best{};
-  for (int attempt = 0; attempt < 6; ++attempt) {  // where other programs have the cores, a measurement says nothing
+  // A measurement says nothing while other programs use the cores, so the test takes the best of 6.
+  for (int attempt = 0; attempt < 6; ++attempt) {
     const Stall stall = measure(*checkpointer, shard);
     std::printf("shard of %.0f MB: stall %.2f ms, one copy %.2f ms, ratio %.2f; written in %.0f ms\n",
                 static_cast<double>(checkpointer->times().bytes) / 1e6, stall.stall_ms, stall.copy_ms,

@@ -1,7 +1,8 @@
 """Reads a checkpoint with nothing but Python's standard library: check_safetensors.py FOLDER STEP.
 
-Every file must be as safetensors' README says, the index must name what the files hold, and every element must have
-the value that tests/training/checkpoint/model.cpp gives it. With --safetensors, Python's own package reads the values.
+Every file must be as safetensors' README says, and the index must name what the files hold. Every element must have
+the value that tests/training/checkpoint/model.cpp gives it. With --safetensors, Python's own package reads the
+values.
 """
 
 import json
@@ -14,7 +15,7 @@ MOMENTS = {"exp_avg": 1, "exp_avg_sq": 2}
 
 
 def read_file(path):
-    """Tensors of a file as {name: (shape, values)}, after checking its header and that its offsets leave no hole."""
+    """Returns a file's tensors as {name: (shape, values)}. Checks its header, and that its offsets leave no hole."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     assert length % 8 == 0 and data[8:9] == b"{", f"{path}: header of {length} bytes"

@@ -1,4 +1,5 @@
-// Checkpoints of one mesh on another: equal bytes on disk, equal bits in memory, and errors that all ranks get.
+// Checkpoints of one mesh are loaded on another: the bytes on disk and the bits in memory are equal, and all ranks get
+// each error.
 #include "training/checkpoint/checkpoint.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +41,7 @@ CheckpointOptions small_files() {
   return options;
 }
 
-// Runs `body` on all ranks; what it returned, by rank.
+// Runs `body` on all ranks and returns the messages of its errors, by rank.
 std::vector<std::string> on_ranks(int ranks, const std::function<Status(Communicator&)>& body) {
   LocalRanks local(ranks, {});
   std::vector<std::string> messages(static_cast<std::size_t>(ranks));
@@ -77,7 +78,7 @@ void save_on(const Division& division, const std::string& folder, std::int64_t s
   ASSERT_THAT(messages, Each("")) << division.name();
 }
 
-// Names and bytes of the files in a folder.
+// Returns the names and bytes of the files in a folder.
 std::map<std::string, std::string> files_in(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -143,8 +144,8 @@ TEST(Checkpoint, LatestIsTheHighestStepAndAStepCanBeReplaced) {
   const Division one;
   EXPECT_EQ(latest_checkpoint(folder / "missing").value(), std::nullopt);
   for (const std::int64_t step : {9, 1000000, 20}) ASSERT_TRUE(save(none, folder.path(), one, step));
-  std::filesystem::create_directory(folder / "step-5000");         // not as steps are written
-  std::filesystem::create_directory(folder / ".step-2000000-01");  // of a save that died
+  std::filesystem::create_directory(folder / "step-5000");         // not the name of a step
+  std::filesystem::create_directory(folder / ".step-2000000-01");  // left by a dead save
   std::ofstream(folder / "step-3000000") << "a file";
   EXPECT_EQ(latest_checkpoint(folder.path()).value(), folder / "step-1000000");
   ASSERT_TRUE(save(none, folder.path(), one, 20));
@@ -204,7 +205,7 @@ TEST(Checkpoint, WeightsTheModelNeedNotKnowAreNamed) {
               HasSubstr("model.safetensors: the model has no tensor \"h.0.attn.bias\""));
 }
 
-// ---- checkpoints that are not right ----
+// The tests below read checkpoints that are damaged.
 
 void change(const std::string& path, const std::function<void(std::string&)>& edit) {
   std::string bytes;
@@ -297,7 +298,7 @@ TEST(Checkpoint, MissingAndUnknownTensorsAndFilesAreNamed) {
   EXPECT_THAT(load_checkpoint(none, folder / "step-000009", rank.shard()).error().message, HasSubstr("step-000009"));
 }
 
-// ---- saves that are not right ----
+// The tests below make saves that fail.
 
 TEST(Checkpoint, AShardThatIsNoneFailsOnAllRanks) {
   const Folder folder;
@@ -356,7 +357,7 @@ TEST(Checkpoint, AFailedSaveIsToldOnceAndTheNextOneWorks) {
     auto checkpointer =
         std::move(Checkpointer::create(world, folder.path(), rank.shard(), memory, small_files())).value();
     WREATH_TRY(checkpointer->save(state_of(1), rank.shard()));
-    WREATH_TRY(checkpointer->save(state_of(2 + world.rank()), rank.shard()));  // they disagree
+    WREATH_TRY(checkpointer->save(state_of(2 + world.rank()), rank.shard()));  // the ranks disagree
     const Status told = checkpointer->save(state_of(4), rank.shard());
     EXPECT_FALSE(told);
     EXPECT_THAT(told.error().message, AllOf(StartsWith("rank 1: "), HasSubstr("saves step 3, rank 0 step 2")));
@@ -378,13 +379,14 @@ TEST(Checkpoint, AFolderThatCannotBeMadeFailsOnAllRanks) {
   const auto messages = on_ranks(2, [&](Communicator& world) -> Status {
     RankState rank({2, 1, 1, true}, world.rank());
     MemoryAccounting memory;
-    const auto made = Checkpointer::create(world, folder / "file", rank.shard(), memory);  // before any step
+    // This call comes before any step.
+    const auto made = Checkpointer::create(world, folder / "file", rank.shard(), memory);
     return made ? Status() : Status(made.error());
   });
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 0: "), HasSubstr(folder / "file"))));
 }
 
-// What a job that saves finds in the folder it takes for what a dead save left.
+// Two jobs save into one folder. Each takes the files of the other for those that a dead save left.
 TEST(Checkpoint, TwoJobsInOneFolderAreToldSo) {
   const Folder folder;
   const std::string first = begin_folder(folder.path(), 7).value();

@@ -1,4 +1,5 @@
-// Processes that save are killed: the checkpoint before always loads, and what the dead save left goes with the next.
+// Processes are killed while they save. The checkpoint before always loads, and the next save removes the files of the
+// dead one.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +24,7 @@ using wreath::test::LocalRanks;
 
 constexpr Division kDivision{2, 1, 1, true};
 
-// Goes on from the latest checkpoint, saving every step until it is killed.
+// Saves every step from the step `from` on, until the process is killed.
 WREATH_ROLE(saves) {
   const std::string folder = child.text("folder");
   LocalRanks ranks(kDivision.ranks(), {});
@@ -44,7 +45,7 @@ WREATH_ROLE(saves) {
   return 0;
 }
 
-// The step of the latest checkpoint, once it has loaded whole.
+// Loads the latest checkpoint, expects that it is whole, and returns its step.
 std::int64_t load_latest(const std::string& folder) {
   const std::optional<std::string> latest = latest_checkpoint(folder).value();
   if (!latest) return 0;

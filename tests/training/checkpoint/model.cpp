@@ -1,4 +1,4 @@
-// The model's parts on a rank.
+// Fills the parts of the small model that a rank holds.
 #include "tests/training/checkpoint/model.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Range part(std::int64_t count, int parts, int index) {
   return {begin, count * (index + 1) / parts - begin};
 }
 
-// Query, key and value, each divided.
+// Returns the ranges of query, key and value, each divided.
 std::vector<Range> three_parts(int parts, int index) {
   std::vector<Range> ranges;
   for (int third = 0; third < 3; ++third) {
@@ -48,7 +48,8 @@ RankState::RankState(const Division& division, int rank) {
   const int last = division.pp - 1;
   const auto tensor_part = [&](std::int64_t count) { return std::vector{part(count, division.tp, tensor_rank)}; };
   if (stage == 0 || stage == last) {
-    const std::int64_t rows = (kVocabulary + division.tp - 1) / division.tp;  // the last rank's are padding in part
+    // The rows of the last rank are padding in part.
+    const std::int64_t rows = (kVocabulary + division.tp - 1) / division.tp;
     add("wte.weight", {kVocabulary, kWidth}, 0, {{tensor_rank * rows, rows}});
   }
   if (stage == 0) add("wpe.weight", {5, kWidth}, -1, {});

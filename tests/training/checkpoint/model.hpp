@@ -1,4 +1,5 @@
-// A small model on meshes divided by hand: what each rank holds, and the value that every element has.
+// A small model on meshes that are divided by hand. The header says what each rank holds, and gives every element its
+// value.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace wreath::training::test {
 
-// Data, pipeline and tensor ranks, tensor innermost. With `zero` a rank's pieces are its part of all its elements, cut
-// where it falls; without, data ranks hold the same.
+// The numbers of data, pipeline and tensor ranks; tensor ranks are innermost. With `zero` a rank's pieces are its part
+// of all its elements, which may begin and end inside a parameter. Without `zero`, data ranks hold the same elements.
 struct Division {
   int dp = 1;
   int pp = 1;
@@ -20,10 +21,11 @@ struct Division {
   std::string name() const;
 };
 
-// Of element `index` of array `array` (0: weights) of a parameter, after `step`: exact in float32.
+// Returns the value of element `index` of array `array` (0: weights) of a parameter after `step`. It is exact in
+// float32.
 float value_of(const std::string& parameter, int array, std::int64_t index, std::int64_t step);
 
-// What rank `rank` holds. Two moments.
+// The elements that rank `rank` holds, with two moments.
 class RankState {
  public:
   RankState(const Division& division, int rank);
@@ -33,18 +35,18 @@ class RankState {
   std::vector<Piece> pieces;
   std::vector<float> moments[2];
   Shard shard();
-  // Every element gets value_of(), padding zero.
+  // Gives every element its value_of(), and padding zero.
   void fill(std::int64_t step);
-  // Every element and padding gets NaN.
+  // Gives every element and all padding NaN.
   void spoil();
-  // What differs from fill(step); empty: nothing, bit for bit.
+  // Returns a text that says what differs from fill(step), or an empty text if every bit is equal.
   std::string difference(std::int64_t step) const;
 
  private:
   void add(const std::string& name, const std::vector<std::int64_t>& shape, int axis, std::vector<Range> ranges);
   void divide_pieces(const Division& division, int data_rank);
   std::vector<float> expected(int array, std::int64_t step) const;
-  std::vector<std::vector<float>> memory_;  // of each parameter
+  std::vector<std::vector<float>> memory_;  // by parameter
 };
 
 inline TrainingState state_of(std::int64_t step) {

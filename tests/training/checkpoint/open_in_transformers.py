@@ -1,8 +1,8 @@
 """Opens what train_gpt saves in HF's transformers, as it is: open_in_transformers.py FOLDER_OF_PROGRAMS.
 
-Each kind of model is trained for some steps and saved. AutoModelForCausalLM must open the folder and have the loss over
-the validation text that train_gpt prints of the same state; AutoTokenizer must encode the text to train_gpt's tokens
-and back.
+Each kind of model is trained for some steps and saved. AutoModelForCausalLM must open the folder. Its loss over the
+validation text must be the loss that train_gpt prints for the same state. AutoTokenizer must encode the text to
+train_gpt's tokens and back.
 """
 
 import json
@@ -16,7 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 STEPS = 100
 CONTEXT = 32
-TOLERANCE = 2e-6  # of the loss: sums of float32 in another order
+# The tolerance of the loss allows for sums of float32 in another order.
+TOLERANCE = 2e-6
 KINDS = {
     "nanoGPT's: no biases, exact GELU": [],
     "GPT-2's: biases, tanh GELU": ["--bias", "--tanh-gelu"],
@@ -25,7 +26,8 @@ KINDS = {
 
 
 def text():
-    """More kinds of bytes than ASCII has, which follow each other by a rule, so that there is something to learn."""
+    """Returns text with more kinds of bytes than ASCII has. They follow each other by a rule, so that there is
+    something to learn."""
     words = ["the quick brown fox", "jumps \\ over", '"the" lazy dog,', "größer als\tzuvor\n", "žluťoučký kůň; "]
     state, parts = 1, []
     for _ in range(1500):
@@ -41,7 +43,7 @@ def run(programs, data, folder, arguments):
 
 
 def own_loss(programs, data, folder, arguments):
-    """The loss over all windows of the validation text, of the checkpoint after STEPS steps."""
+    """Returns the loss of the checkpoint after STEPS steps, over all windows of the validation text."""
     log = folder / "log"
     arguments = [*arguments, "--resume", "--steps", str(STEPS + 1), "--decay-steps", str(STEPS)]
     run(programs, data, folder, [*arguments, "--validate-every", "1", "--validation-windows", "0", "--jsonl", log])

@@ -1,4 +1,4 @@
-// A checkpoint as Python reads it.
+// Python reads a checkpoint with its standard library.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Going on from a checkpoint of another model, text or recipe: an error, or said.
+// Runs go on from a checkpoint of another model, text or recipe. The difference is an error, or a warning.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,8 @@ class Resume : public testing::Test {
   void save() { ASSERT_THAT(run(line_).errors, Each("")); }
 
   Told resume(const std::function<void(CommandLine&)>& change) {
-    std::filesystem::remove_all(line_.checkpoint + "/step-000004");  // what the run before has left
+    // This folder is what the run before has left.
+    std::filesystem::remove_all(line_.checkpoint + "/step-000004");
     CommandLine line = line_;
     line.resume = true;
     line.train.steps = kSteps + 1;
@@ -87,12 +88,12 @@ class Resume : public testing::Test {
     return run(line);
   }
 
-  // A change that gives the weights or moments another meaning is an error.
+  // Expects that a change is an error because it gives the weights or moments another meaning.
   void expect_refused(const std::function<void(CommandLine&)>& change, const std::string& what) {
     EXPECT_THAT(resume(change).errors, Each(AllOf(HasSubstr(line_.checkpoint + "/step-000003: "), HasSubstr(what))));
   }
 
-  // A change that may be meant is said in one line, by one rank.
+  // Expects that one rank warns in one line of a change, because the user may mean it.
   void expect_said(const std::function<void(CommandLine&)>& change, const std::string& what) {
     const Told told = resume(change);
     EXPECT_THAT(told.errors, Each(""));
@@ -174,7 +175,7 @@ TEST_F(Resume, AFileCannotSteerTheTerminal) {
   expect_refused([](CommandLine&) {}, R"(--heads is \x1b[2J in the checkpoint, 2 was asked for)");
 }
 
-// Transformers open these files: open_in_transformers.py asks them.
+// Transformers open these files; open_in_transformers.py tests that.
 TEST_F(Resume, ConfigurationAndVocabularyLieBesideTheWeights) {
   line_.train.model.bias = true;
   line_.train.model.gelu = training::Gelu::Tanh;

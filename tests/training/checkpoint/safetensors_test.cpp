@@ -1,4 +1,5 @@
-// The safetensors format: the bytes that are written, ranges that are read, and every way a file can be wrong.
+// The safetensors format: its bytes are written, ranges are read, and every way in which a file can be wrong is
+// refused.
 #include "training/checkpoint/safetensors.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ std::string little_endian(std::uint64_t value) {
   return bytes;
 }
 
-// A file with this header and so many bytes of tensors.
+// Returns a file with this header and `data_bytes` bytes of tensors.
 std::string file_of(const std::string& json, std::size_t data_bytes) {
   return little_endian(json.size()) + json + std::string(data_bytes, '\1');
 }
@@ -116,7 +117,7 @@ struct Wrong {
   const char* message;
 };
 
-// Of a tensor "t": "shape" and what follows are the case's.
+// Returns a file of a tensor "t"; the case gives its "shape" and the rest.
 std::string tensor_file(const std::string& rest, std::size_t data_bytes) {
   return file_of(R"({"t":{"dtype":"F32",)" + rest + "}", data_bytes);
 }

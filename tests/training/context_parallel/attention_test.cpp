@@ -1,5 +1,5 @@
-// Attention over divided sequences, by ring and by exchange of heads: the values of one rank and of float64, and the
-// bytes of the closed forms.
+// Attention runs over divided sequences, by ring and by exchange of heads. Its values agree with one rank's and with
+// float64, and its bytes with the closed forms.
 #include "training/context_parallel/attention.hpp"
 
 #include <gmock/gmock.h>
@@ -22,10 +22,12 @@ struct Problem {
   Kind kind = Kind::Ring;
   int ranks = 1;
   AttentionBatch batch{.shape = {.heads = 5, .head_size = 4}, .sequences = 2, .length = 13};
-  bool zigzag = true;  // false plants an error: ranks give places that they do not hold
+  // False plants an error: ranks give places that they do not hold.
+  bool zigzag = true;
 };
 
-struct Outcome {  // of whole sequences
+// The results of whole sequences.
+struct Outcome {
   std::vector<float> output;
   std::vector<float> log_sum_exp;
   std::vector<float> qkv_gradient;
@@ -35,7 +37,7 @@ struct Outcome {  // of whole sequences
     std::size_t forward_workspace = 0;
     std::size_t backward_workspace = 0;
   };
-  std::vector<Counted> counted;  // of each rank
+  std::vector<Counted> counted;  // by rank
 };
 
 std::int64_t width_of(const Problem& problem) { return problem.batch.shape.heads * problem.batch.shape.head_size; }
@@ -51,7 +53,7 @@ std::int64_t places_of(const Problem& problem, int rank) {
   return places;
 }
 
-// Calls visit(place among those of all sequences, row here) for each place held.
+// Calls visit(place among those of all sequences, row on this rank) for each place that the rank holds.
 template <typename Visit>
 void for_each_place(const Problem& problem, int rank, const Visit& visit) {
   std::int64_t row = 0;
@@ -91,7 +93,7 @@ void run_rank(const Problem& problem, TestRank rank, std::mutex& mutex, Outcome&
   const std::vector<float> output_gradient = held(problem, index, whole_values(problem, "gradient", width), width);
   std::vector<float> output(output_gradient.size());
   std::vector<float> log_sum_exp(output.size() / static_cast<std::size_t>(problem.batch.shape.head_size));
-  std::vector<float> qkv_gradient(qkv.size(), 9);  // is written, not added to
+  std::vector<float> qkv_gradient(qkv.size(), 9);  // overwritten, not added to
 
   Outcome::Counted counted;
   attention->forward(problem.batch, qkv, output, log_sum_exp);
@@ -125,8 +127,8 @@ Problem of_one_rank(Problem problem) {
 
 const RandomStream kDropped(5, "probabilities", 1);
 
-// Lengths that divide, that do not, and that leave ranks and chunks empty; with dropout of the probabilities and
-// without.
+// Returns problems whose lengths divide evenly, do not divide, or leave ranks and chunks empty. Each exists with
+// dropout of the probabilities and without.
 std::vector<Problem> problems(Kind kind) {
   std::vector<Problem> all;
   for (int ranks = 1; ranks <= 5; ++ranks) {
@@ -175,7 +177,7 @@ TEST_P(AttentionOverRanks, ComputesWhatFloat64DoesWithGradientsByFiniteDifferenc
   }
 }
 
-// The bound is narrow enough to see places that are not where they should be.
+// The ranks divide the places wrongly. The bound is narrow enough to notice that.
 TEST_P(AttentionOverRanks, MisplacedRowsExceedTheBound) {
   Problem problem{.kind = GetParam(), .ranks = 2, .zigzag = false};
   problem.batch.length = 12;
@@ -204,7 +206,7 @@ TEST_P(AttentionOverRanks, RefusesBuffersOfOtherSizes) {
             name + ": qkv_gradient has 71 elements, but must have 72");
 }
 
-// A rank that fails is an error of the others' calls, which end and give their memory back (on_ranks looks).
+// One rank fails: the calls of the others return an error and give their memory back, which on_ranks checks.
 TEST_P(AttentionOverRanks, EndsWithAnErrorWhereARankFails) {
   for (const bool in_backward : {false, true}) {
     on_ranks(3, "cp", [&](TestRank rank) {
@@ -265,9 +267,9 @@ TEST(Ulysses, CommunicatesTheBytesOfTheClosedForms) {
         const auto bytes = static_cast<std::uint64_t>(floats) * sizeof(float);
         return problem.ranks == 1 ? Payload{} : Payload{{"all_to_all_v", {2, bytes}}};
       };
-      // Queries, keys, values; output and log-sum-exp.
+      // The calls carry queries, keys and values, and then output and log-sum-exp.
       EXPECT_EQ(counted.forward, two_calls(by_places * 3 * size + by_heads * (size + 1)));
-      // Queries, keys, values, output gradient, log-sum-exp and delta; three gradients.
+      // The calls carry queries, keys, values, output gradient, log-sum-exp and delta, and then three gradients.
       EXPECT_EQ(counted.backward, two_calls(by_places * (4 * size + 2) + by_heads * 3 * size));
     }
   }
@@ -280,7 +282,8 @@ TEST(RingAttention, SendsTheBytesOfTheClosedForms) {
     const std::int64_t length = problem.batch.length;
     for (int rank = 0; rank < problem.ranks; ++rank) {
       const auto places = [&](int of) { return places_of(problem, (of + problem.ranks) % problem.ranks); };
-      // Messages of K and V of so many places; those of ranks without places are not sent.
+      // Returns the number of messages of K and V and their bytes, in `rounds` rounds without the message of rank
+      // `without`. Ranks without places send none.
       const auto traffic = [&](int rounds, int without) -> std::pair<std::uint64_t, std::uint64_t> {
         int holders = 0;
         for (int of = 0; of < problem.ranks; ++of) holders += places(of) > 0 ? 1 : 0;
@@ -289,8 +292,8 @@ TEST(RingAttention, SendsTheBytesOfTheClosedForms) {
         return {static_cast<std::uint64_t>(calls),
                 static_cast<std::uint64_t>(2 * problem.batch.sequences * rows * width_of(problem)) * sizeof(float)};
       };
-      // A rank sends all keys and values but those of the next rank, and gets all but its own; in the backward pass
-      // the gradients of all, too.
+      // A rank sends all keys and values except those of the next rank, and gets all except its own. In the backward
+      // pass it also exchanges the gradients of all.
       const auto expected = [&](int rounds) {
         Payload payload;
         if (problem.ranks == 1) return payload;
@@ -304,7 +307,7 @@ TEST(RingAttention, SendsTheBytesOfTheClosedForms) {
   }
 }
 
-// The table of per-rank bytes that textbooks give, where ranks hold equal parts.
+// Ranks hold equal parts: the bytes of each rank are those of the table that textbooks give.
 TEST(RingAttention, OfEqualPartsSendsRanksLessOneForwardAndTwiceRanksLessOneBackward) {
   for (int ranks = 2; ranks <= 4; ++ranks) {
     Problem problem{.kind = Kind::Ring, .ranks = ranks};

@@ -1,4 +1,4 @@
-// Causal attention in float64, plainly, and its gradient by finite differences.
+// Computes causal attention plainly in float64, and its gradient by finite differences.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace wreath::training::test {
 
-// Of whole sequences: qkv [sequences][length][3][heads * head_size].
+// The reference of whole sequences; `qkv` has the shape [sequences][length][3][heads * head_size].
 class AttentionReference {
  public:
   AttentionReference(const AttentionBatch& batch, const std::vector<float>& qkv)
@@ -30,7 +30,7 @@ class AttentionReference {
     });
     return sums;
   }
-  // Of the sum of output * output_gradient, by central differences at every point.
+  // Returns the gradient of the sum of output * output_gradient, by central differences at every point.
   std::vector<float> qkv_gradient(const std::vector<float>& output_gradient) {
     constexpr double kStep = 1e-4;
     std::vector<float> gradient;
@@ -93,7 +93,7 @@ class AttentionReference {
     return attended;
   }
 
-  // The share of the sum that depends on element `i` of qkv: of its sequence and head.
+  // Returns the share of the sum that depends on element `i` of qkv: that of its sequence and head.
   double objective(std::size_t i, const std::vector<float>& output_gradient) const {
     const auto element = static_cast<std::int64_t>(i);
     const std::int64_t sequence = element / (batch_.length * 3 * width_);

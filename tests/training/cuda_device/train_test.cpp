@@ -1,5 +1,5 @@
-// A GPT trained on a CUDA device over the driver that stands for libcuda.so.1, its kernels run by host threads, and its
-// products by a library that stands for cuBLASLt where the search path has it.
+// A GPT is trained on a CUDA device of the driver that stands in for libcuda.so.1; host threads run its kernels. Its
+// products come from a library that stands in for cuBLASLt, where the search path has it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@
 namespace wreath::gpt::test {
 namespace {
 
-// Two threads for each of the grid's blocks, whatever it asks for, some blocks at a time: they wait for nobody.
+// Runs two threads for each of the grid's blocks, whatever number of threads it asks for, and one block at a time.
+// Blocks do not wait for each other.
 template <typename Run>
 void run_grid(unsigned blocks, unsigned, void** parameters) {
   constexpr unsigned kThreads = 2;

@@ -1,4 +1,4 @@
-// DistributedDataParallel: the bits of one process that sums all gradients, on any buckets, ranks and transport.
+// DistributedDataParallel gives the bits of one process that sums all gradients, with any buckets, ranks and transport.
 #include <gtest/gtest.h>
 
 #include "tests/training/data_parallel/driver.hpp"
@@ -56,13 +56,15 @@ TEST(DistributedDataParallel, HasTheSameBitsWithAnyBucketsOverlapAndTransport) {
   for (const Outcome& outcome : run(tcp)) EXPECT_EQ(outcome.weights, expected.weights);
 }
 
-// Bytes: the gradients, once a step; calls: a bucket each. 12 parameters, the last ones first.
+// A step moves the bytes of all gradients once, and makes one call for each bucket. The 12 parameters fill buckets from
+// the last one on.
 TEST(DistributedDataParallel, MovesEveryGradientOnceAStep) {
   Job job = job_of(2, 0);
   job.micro_batches = 3;
   job.steps = 5;
   job.options.first_bucket_bytes = 1;  // ln_f (28 bytes) alone
-  job.options.bucket_bytes = 1'500;    // mlp (812) + attn (588) + ln (28); then wpe + wte (448)
+  // A bucket holds mlp (812), attn (588) and ln (28), and the last one holds wpe and wte (448).
+  job.options.bucket_bytes = 1'500;
   for (const Outcome& outcome : run(job)) {
     const Traffic traffic = outcome.traffic.of("dp_cp", "all_reduce");
     EXPECT_EQ(traffic.bytes, 5 * 4 * kSmallModelElements);
@@ -81,7 +83,8 @@ TEST(DistributedDataParallel, KeepsSixteenBytesAParameter) {
   }
 }
 
-// Ranks use different units, so that buckets are ready in different orders: no mismatch, and zeros take part.
+// Ranks use different units, so that buckets are ready in different orders. There is no mismatch, and unused gradients
+// take part as zeros.
 TEST(DistributedDataParallel, UnusedParametersTakePartWithZeros) {
   Job job = job_of(2, 0);
   job.steps = 2;
@@ -107,7 +110,7 @@ TEST(DistributedDataParallel, NoSyncAddsUpOverRounds) {
     small_model(parameters, {});
     const auto strategy =
         make_data_parallel(parameters, {mesh.replicas(), mesh.tp(), mesh.embedding()}, outcome.memory, job.options);
-    for (int step = 0; step < 2; ++step) {  // twice: the second begins from zero again
+    for (int step = 0; step < 2; ++step) {  // the second step begins from zero again
       for (int i = 0; i < 3; ++i) {
         std::unique_ptr<NoSync> no_sync = i < 2 ? std::make_unique<NoSync>(*strategy) : nullptr;
         strategy->begin_step(1);
@@ -162,7 +165,7 @@ TEST(DistributedDataParallel, BucketsStartWhileBackwardGoesOn) {
     Mesh mesh = Mesh::create(nullptr, {}, outcome.traffic).value();
     ParameterList parameters;
     small_model(parameters, {});
-    std::vector<std::size_t> started;  // buckets, by their elements
+    std::vector<std::size_t> started;  // the elements of each bucket
     Job job;
     job.options.overlap = overlap;
     job.options.first_bucket_bytes = 1;
@@ -187,7 +190,7 @@ TEST(DistributedDataParallel, BucketsStartWhileBackwardGoesOn) {
   }
 }
 
-// A weight that two units use moves when both have added to it.
+// A weight that two units use is sent only when both have added to it.
 TEST(DistributedDataParallel, WaitsForAllUsersOfAWeight) {
   Job job = job_of(2, 0);
   job.options.also_uses = {{}, {}, {}, {}, {0}};
@@ -198,7 +201,8 @@ TEST(DistributedDataParallel, WaitsForAllUsersOfAWeight) {
   EXPECT_NE(run(job)[0].weights, expected.weights);
 }
 
-// Four ranks of dp2 x tp2: what tensor ranks have shares of is summed over them, in one call, before the mean.
+// Four ranks form dp2 x tp2. Gradients of which tensor ranks have shares are summed over them, in one call, before the
+// mean.
 TEST(DistributedDataParallel, SumsPartialGradientsOverTensorRanksFirst) {
   Job job;
   job.shape = {2, 1, 1, 2};

@@ -21,13 +21,14 @@ namespace wreath::training::test {
 
 using Values = std::map<std::string, std::vector<float>>;  // by parameter
 
-// What a rank's step meets. Fields have defaults that most tests keep.
+// The steps that each rank makes, and their options. Most tests keep the defaults of the fields.
 struct Job {
   MeshShape shape;
   DataParallelOptions options;
   int steps = 3;
   int micro_batches = 1;
-  int hybrid_shards = 0;  // > 0: hybrid sharding with so many shards
+  // A number above 0 asks for hybrid sharding with so many shards.
+  int hybrid_shards = 0;
   std::vector<std::string> transports = {};
   bool sgd = false;
   AdamWOptions adamw = {};
@@ -38,7 +39,9 @@ struct Job {
 
 struct Outcome {
   Values weights;
-  Values gradients;  // of the last step, of the pieces this rank owns, laid out as the parameter (zero elsewhere)
+  // The gradients of the last step, for the pieces that this rank owns. Each is laid out as its parameter, with zeros
+  // elsewhere.
+  Values gradients;
   CommunicationAccounting traffic;
   MemoryAccounting memory;
   std::size_t own_elements = 0;
@@ -55,7 +58,7 @@ inline Parameter parameter_of(const std::string& name, std::vector<std::int64_t>
   return parameter;
 }
 
-// Odd sizes: nothing divides by 2, 3 or 4.
+// Adds parameters of odd sizes, so that nothing divides by 2, 3 or 4.
 inline void small_model(ParameterList& parameters, const MeshPlace& /*place*/) {
   parameters.add(parameter_of("wte", {13, 7}, 0));
   parameters.add(parameter_of("wpe", {3, 7}, 0));
@@ -75,7 +78,7 @@ struct Draw {
   int micro_batch = 0;
 };
 
-// Of magnitudes that differ, so that the order of a sum shows in its bits.
+// Returns gradients of different magnitudes, so that the order of a sum shows in its bits.
 inline float gradient_at(const Draw& draw, const std::string& name, std::size_t index) {
   const RandomStream stream(77 + static_cast<std::uint64_t>(draw.rank * 131 + draw.micro_batch), name,
                             static_cast<std::uint32_t>(draw.step));
@@ -144,7 +147,7 @@ inline void note_weights(ParameterList& parameters, DataParallel& strategy, Outc
   }
 }
 
-// One rank of the job; `world` is empty where it is alone.
+// Runs one rank of the job; `world` is empty where the rank is alone.
 inline void run_rank(const Job& job, std::shared_ptr<Communicator> world, Outcome& outcome) {
   Mesh mesh = Mesh::create(std::move(world), job.shape, outcome.traffic).value();
   ParameterList parameters;
@@ -174,7 +177,7 @@ inline void run_rank(const Job& job, std::shared_ptr<Communicator> world, Outcom
   outcome.traffic = counted;
 }
 
-// All ranks of the job, as threads. An exception of a rank fails the test with its message.
+// Runs all ranks of the job as threads. An exception of a rank fails the test with its message.
 inline std::vector<Outcome> run(const Job& job) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(job.shape.ranks()));
   const auto body = [&](std::shared_ptr<Communicator> world, std::size_t rank) {
@@ -205,7 +208,7 @@ inline Job job_of(int dp, int zero_stage) {
   return job;
 }
 
-// The library's order: neighbours first (docs/decisions/0002); 1 .. 4 ranks.
+// Returns the sum of 1 to 4 ranks in the library's order, neighbours first (docs/decisions/0002).
 inline float canonical_sum(const std::vector<float>& of_ranks) {
   if (of_ranks.size() == 1) return of_ranks[0];
   if (of_ranks.size() == 2) return of_ranks[0] + of_ranks[1];

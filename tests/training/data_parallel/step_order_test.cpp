@@ -1,4 +1,4 @@
-// Steps that a caller leaves out: each is an error that names it, whatever the strategy.
+// A caller leaves out one call of a step. With every strategy this is an error that names the call.
 #include "training/data_parallel/step_order.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct NamedCall {
   Call call;
 };
 
-// A step of two units and one micro-batch.
+// Returns the calls of a step of two units and one micro-batch.
 std::vector<NamedCall> whole_step() {
   std::vector<NamedCall> calls = {{"begin_step", [](DataParallel& s) { s.begin_step(1); }}};
   for (const int unit : {0, 1}) {
@@ -37,7 +37,7 @@ std::vector<NamedCall> whole_step() {
   return calls;
 }
 
-// One rank is enough for an order.
+// A job of one rank, which is enough to test an order.
 struct Alone {
   explicit Alone(const DataParallelOptions& options) : mesh(Mesh::create(nullptr, {}, traffic).value()) {
     parameters.add(parameter_of("first", {3}, 0));
@@ -51,7 +51,7 @@ struct Alone {
   std::unique_ptr<DataParallel> strategy;
 };
 
-// Returns the error of two steps without the call `left_out`; "" where there is none.
+// Returns the error of two steps without the call `left_out`, or an empty text where there is none.
 std::string told(DataParallel& strategy, std::size_t left_out) {
   const std::vector<NamedCall> calls = whole_step();
   try {
@@ -102,7 +102,8 @@ TEST(StepOrder, ASkippedStepAndANewBeginningAreAllowed) {
   for (int step = 0; step < 2; ++step) {
     for (const NamedCall& call : calls) call.call(*alone.strategy);
   }
-  alone.strategy->finish_step();  // weights were loaded
+  // A caller that has loaded weights calls finish_step() outside a step.
+  alone.strategy->finish_step();
 }
 
 TEST(StepOrder, CallsOfUnitsThatAreNotThereAreRefused) {
@@ -113,7 +114,7 @@ TEST(StepOrder, CallsOfUnitsThatAreNotThereAreRefused) {
   }
 }
 
-// Layers that use weights which nobody brought.
+// Layers use weights that no call has gathered.
 TEST(StepOrder, AParameterThatIsNotHereNamesItsStep) {
   DataParallelOptions options;
   options.zero_stage = 3;

@@ -1,5 +1,5 @@
-// Attention on the host device, against the CPU's: sizes that divide by nothing, several sequences, keys that come in
-// blocks, dropped probabilities.
+// Attention on the host device is compared with the CPU's. The sizes divide by nothing, there are several sequences,
+// keys come in blocks, and probabilities are dropped.
 #include <gtest/gtest.h>
 
 #include "tests/training/device/on_device.hpp"
@@ -15,7 +15,7 @@ struct Case {
 
 class AttentionOnDevice : public testing::TestWithParam<Case> {};
 
-// Output, log-sum-exp and the gradient of Q, K and V, one after the other.
+// Returns the output, the log-sum-exp and the gradient of Q, K and V, one after the other.
 Values attend(const Case& of, MemoryAccounting& memory) {
   CommunicationAccounting accounting;
   Group alone("cp", accounting);
@@ -58,14 +58,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionOnDevice,
                          testing::Values(Case{1, 1, 1, 1, 0}, Case{2, 37, 3, 5, 0}, Case{1, 16, 2, 16, 0},
                                          Case{3, 50, 2, 8, 0.2f}, Case{1, 70, 1, 128, 0}));
 
-// Rows of which some see none of a block's keys, and some all: what ring attention meets.
+// Some rows see none of a block's keys and some see all, as in ring attention.
 TEST(AttentionBlocksOnDevice, AreTheCpus) {
   constexpr std::int64_t kHeads = 2, kSize = 6, kQueries = 21, kKeys = 19;
   const AttentionShape shape{kHeads, kSize};
   const auto rows = [&](float* data, std::int64_t first, std::int64_t count) {
     return Rows<const float>{data, kHeads * kSize, first, count};
   };
-  for (const std::int64_t first_key : {0, 25, 40, 60}) {  // queries are 30 to 50
+  for (const std::int64_t first_key : {0, 25, 40, 60}) {  // the queries are 30 to 50
     Values q = random_values(kQueries * kHeads * kSize, 1), k = random_values(kKeys * kHeads * kSize, 2);
     Values v = random_values(kKeys * kHeads * kSize, 3), weighted = random_values(q.size(), 4);
     Values highest = random_values(kQueries * kHeads, 5), sum(kQueries * kHeads, 1.5f);

@@ -1,4 +1,4 @@
-// A run that moves between a device and the CPU by its checkpoints.
+// A run moves between a device and the CPU by its checkpoints.
 #include "training/checkpoint/checkpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace wreath::gpt::test {
 namespace {
 
-// One rank: a trainer that goes on from the latest checkpoint, where there is one.
+// One rank with a trainer, which goes on from the latest checkpoint where there is one.
 class Rank {
  public:
   Rank(Device* device, const std::string& folder) : folder_(folder) {
@@ -34,7 +34,7 @@ class Rank {
     trainer_->resume_at(state.step, state.optimizer_steps);
   }
   double step() { return trainer_->step().loss; }
-  // Weights and moments.
+  // Returns the weights and moments.
   std::vector<float> values() {
     std::vector<float> all;
     const auto add = [&](std::span<const float> values) {

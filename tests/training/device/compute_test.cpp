@@ -1,4 +1,4 @@
-// Compute: whose memory an address is, memory that is used again, and copies.
+// Compute knows whose memory an address is, gives memory out again, and copies.
 #include "training/compute/compute.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ TEST(Compute, MemoryIsCountedAndUsedAgain) {
   EXPECT_EQ(place.compute->reserved_bytes(), reserved);
   Values values(again.size(), 1.0f);
   copy<float>(again.span(), values);
-  EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0f), 0.0f);  // zero, though it was used
+  // The memory is zero, although it was used before.
+  EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0f), 0.0f);
 }
 
 TEST(Compute, CheckpointsMemoryIsTheHosts) {
@@ -44,7 +45,7 @@ TEST(Compute, CheckpointsMemoryIsTheHosts) {
   EXPECT_EQ(compute_of(copies.span()), nullptr);
 }
 
-// Larger than what is staged at once, and many small ones, whose sources go before the copies run.
+// One copy is larger than what is staged at once, and many are small. Their sources are freed before the copies run.
 TEST(Compute, CopiesFromTheHostNeedNotBeWaitedFor) {
   Place place;
   Values values(2'500'001);

@@ -1,5 +1,5 @@
-// The layers on the host device, whose memory the host's own code cannot touch, or on a GPU where there is one, against
-// the CPU's.
+// The layers run on the host device, whose memory the host's own code cannot touch, or on a GPU where there is one.
+// They are compared with the CPU's.
 #include "training/compute/layers.hpp"
 
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kRows = 7;
 constexpr std::size_t kWidth = 33;
 
-// Grids of any shape: threads that are no power of two, and more than there is work for.
+// The grids have any shape: numbers of threads that are no power of two, and more threads than there is work for.
 class Layers : public testing::TestWithParam<ComputeOptions> {
  protected:
   Place place_{GetParam()};
@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Grids, Layers,
                            return std::to_string(row.param.host_blocks) + "x" + std::to_string(row.param.host_threads);
                          });
 
-// y and the gradients of x, weight and bias, one after the other.
+// Returns y and the gradients of x, weight and bias, one after the other.
 Values layer_norm(Place& place) {
   const There x(place, random_values(kRows * kWidth, 1)), weight(place, random_values(kWidth, 2));
   const There bias(place, random_values(kWidth, 3)), dy(place, random_values(kRows * kWidth, 4));
@@ -138,7 +138,8 @@ TEST_P(Layers, ConversionsHaveTheCpusBits) {
     round_to(format, values, rounded, 4.0f);
     const Values of_device = rounded_there.read();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (std::isnan(rounded[i]) && std::isnan(of_device[i])) continue;  // a GPU's arithmetic has a NaN of its own
+      // A GPU's arithmetic makes a NaN of its own.
+      if (std::isnan(rounded[i]) && std::isnan(of_device[i])) continue;
       EXPECT_EQ(std::bit_cast<std::uint32_t>(of_device[i]), std::bit_cast<std::uint32_t>(rounded[i])) << values[i];
     }
   }

@@ -1,4 +1,4 @@
-// Values in memory of a Compute, for comparisons with the CPU's functions.
+// Puts values into the memory of a Compute, for comparisons with the CPU's functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,16 +25,16 @@ inline Values random_values(std::size_t count, unsigned seed, float deviation = 
   return values;
 }
 
-// The first GPU where there is one, else the host device.
+// Returns the first GPU where there is one, else the host device.
 inline Device& tested_device() {
   const Result<Device*> gpu = cuda_device(0);
   return gpu ? **gpu : host_device();
 }
 
-// A Compute, and the accounting whose buffers lie there.
+// A Compute, and the accounting whose buffers lie in its memory.
 struct Place {
   explicit Place(ComputeOptions options = {}) {
-    options.cublaslt = false;  // the own kernel is what is compared
+    options.cublaslt = false;  // compares the project's own kernel
     compute = Compute::create(tested_device(), options).value();
     memory.place_on(compute.get());
   }
@@ -42,7 +42,7 @@ struct Place {
   MemoryAccounting memory;
 };
 
-// A copy there, and back.
+// A copy of values in the memory of a Place, which can be read back.
 template <typename T>
 class There {
  public:

@@ -1,4 +1,4 @@
-// What --device may say, and what is refused with it.
+// The values that --device takes, and the options that are refused with it.
 #include "examples/train_gpt/train/options.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// How products are asked of cuBLASLt, by a reference that reads matrices column by column as that does; and our
-// declarations against cublasLt.h, where it is found.
+// Products are asked of cuBLASLt in its own form; a reference reads matrices column by column as cuBLASLt does. The
+// project's declarations are compared with cublasLt.h, where it is found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ static_assert(kCublasAlignmentA + 3 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTE
 static_assert(sizeof(CublasHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(CublasHeuristic, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-// As many arguments, each a pointer or of the same size.
+// True if both calls have as many arguments, each pair of which is two pointers or has the same size.
 template <typename Ours, typename Theirs>
 constexpr bool kSameCall = false;
 template <typename R, typename... Ours, typename S, typename... Theirs>
@@ -50,14 +50,15 @@ SAME(preference_set, cublasLtMatmulPreferenceSetAttribute);
 SAME(get_heuristic, cublasLtMatmulAlgoGetHeuristic);
 SAME(matmul, cublasLtMatmul);
 #undef SAME
-TEST(CublasltHeader, IsHeldTo) {}  // while this compiles
+// The test passes while this file compiles.
+TEST(CublasltHeader, IsHeldTo) {}
 #else
 TEST(CublasltHeader, IsHeldTo) {
   GTEST_SKIP() << "no cublasLt.h: install cuBLAS beside the CUDA toolkit and build again";
 }
 #endif
 
-// Element [row][column] of op(factor).
+// Returns element [row][column] of op(factor).
 float element(const ColumnMajorProduct::Factor& of, std::int64_t row, std::int64_t column) {
   return of.transposed ? of.data[row * of.stride + column] : of.data[column * of.stride + row];
 }
@@ -71,7 +72,8 @@ class ColumnMajor : public testing::TestWithParam<Case> {};
 
 TEST_P(ColumnMajor, TheTransposedProductIsTheProduct) {
   const Case of = GetParam();
-  constexpr std::int64_t kMore = 3;  // elements between the lines of the left factor
+  // The number of elements between the lines of the left factor.
+  constexpr std::int64_t kMore = 3;
   const auto view = [](const float* data, std::int64_t rows, std::int64_t columns, std::int64_t more, bool transposed) {
     const MatrixView lines{data, transposed ? columns : rows, transposed ? rows : columns,
                            (transposed ? rows : columns) + more, 1};

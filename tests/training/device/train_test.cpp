@@ -1,5 +1,5 @@
-// A GPT trained on a device, beside the same on the CPU: on the host device, whose memory no function of the host can
-// touch, or on a GPU where there is one.
+// A GPT is trained on a device, and the same GPT on the CPU. The device is a GPU where there is one, else the host
+// device, whose memory no function of the host can touch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct MeshCase {
 
 class TrainOnDevices : public testing::TestWithParam<MeshCase> {};
 
-// The same mesh of ranks on the CPU: what a division costs in rounding is the same on both.
+// The CPU trains on the same mesh of ranks, so a division costs the same rounding on both.
 TEST_P(TrainOnDevices, FollowTheCpus) {
   const TrainingRun cpu = train_on(nullptr, GetParam().change);
   const TrainingRun device = train_on(&tested_device(), GetParam().change);
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
                              [](TrainOptions& of) { of.mesh.cp = 2, of.context_attention = "ulysses"; }}),
     [](const auto& row) { return std::string(row.param.name); });
 
-// Buckets on their way beside backward, or all behind it: nothing but the time differs, and a bucket that was not
-// waited for would show.
+// Buckets are sent while backward runs, or all after it. Only the time differs; a bucket that the step did not wait for
+// would show in the bits.
 TEST(OverlapOnDevice, ChangesNoBits) {
   const auto run = [](bool overlap, int zero) {
     return train_on(&tested_device(), [&](TrainOptions& of) {
@@ -112,7 +112,7 @@ TEST(OverlapOnDevice, ChangesNoBits) {
 
 struct PrecisionCase {
   const char* name;
-  double bound;  // as tests/training/precision has it
+  double bound;  // that of tests/training/precision
 };
 class PrecisionOnDevice : public testing::TestWithParam<PrecisionCase> {};
 TEST_P(PrecisionOnDevice, FollowsTheCpu) {
@@ -131,9 +131,10 @@ INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
                                          PrecisionCase{"fp8", 3e-3}),
                          [](const auto& row) { return std::string(row.param.name); });
 
-// The gradient of one weight that is a tenth too large in one step: what the bound of FollowsTheCpu must not let pass.
+// The gradient of one weight is a tenth too large in one step. The bound of FollowsTheCpu must notice it.
 TEST(TrainOnDevice, AWrongGradientIsSeen) {
-  constexpr std::int64_t kEnough = 24;  // steps, for the fault to show
+  // The steps after which the fault must show.
+  constexpr std::int64_t kEnough = 24;
   const TrainingRun cpu = train_on(nullptr, {}, kEnough);
   const TrainingRun wrong = train(
       options_of(&tested_device()), kEnough,

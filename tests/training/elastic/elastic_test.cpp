@@ -1,4 +1,5 @@
-// Ranks are killed and come while a GPT is trained: it goes on, on the curve that nothing disturbs.
+// Ranks are killed and new ones join while a GPT is trained. Training goes on, with the losses of a run that nothing
+// disturbs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +23,8 @@ using testing_support::kSanitized;
 using testing_support::rounds;
 
 constexpr std::int64_t kSteps = 40;
-constexpr double kLossBound = 5e-7;  // relative, as of all meshes (tests/training/meshes)
-// A save every 10 steps; one waits for the one before, so that here the first is whole.
+constexpr double kLossBound = 5e-7;  // relative, as in tests/training/meshes
+// The job saves every 10 steps. A save waits for the one before it, so that the first checkpoint is whole here.
 constexpr std::int64_t kFirstSaved = 21;
 constexpr int kKilled = 1000 + SIGKILL;
 
@@ -46,7 +47,8 @@ double largest_difference(const std::vector<double>& losses) {
   return largest;
 }
 
-// The job ended well in spite of those that were killed, and its log is whole.
+// Expects that the job ended well except for the killed members, and that its log is whole. Returns the largest
+// difference of the loss.
 double expect_undisturbed(Members& members, const std::set<int>& killed) {
   for (const auto& [number, code] : members.wait()) {
     EXPECT_EQ(code, killed.contains(number) ? kKilled : 0) << "member " << number << "\n" << members.logs();
@@ -65,7 +67,7 @@ struct Kind {
   std::int64_t from;  // the first step to kill at
 };
 
-// Kills one that trains at a random step; seconds until a step is done that was not.
+// Kills a member that trains, at a random step. Returns the seconds until the next step is done.
 double kill_one(Members& members, const Kind& kind, std::mt19937& random, std::set<int>& killed) {
   const auto step = kind.from + static_cast<std::int64_t>(random() % static_cast<unsigned>(kSteps - 5 - kind.from));
   EXPECT_TRUE(members.wait_for_steps(step)) << members.logs();
@@ -161,7 +163,7 @@ TEST(Elastic, AJoinerTrainsWithTheOthers) {
   EXPECT_THAT(members.log(0), HasSubstr("3 of them as dp3"));
 }
 
-// Whoever trains finds it at the same step; spares, and who comes later, are not left waiting.
+// All members that train find the divergence at the same step. Spares and members that come later do not wait for ever.
 TEST(Elastic, TrainingThatDivergesEndsOnAllMembers) {
   Members members("trains", {.members = 3}, arguments_of({{"dp", "2"}, {"diverges", "1"}}));
   members.join(9);
@@ -170,7 +172,7 @@ TEST(Elastic, TrainingThatDivergesEndsOnAllMembers) {
   EXPECT_THAT(members.log(2), HasSubstr("the job has ended with code"));
 }
 
-// Sums its numbers with the others until the parent says stop, and meets again when that is due.
+// Meets the others again when a change is due, until 3 members are there. Then sums its number with theirs.
 WREATH_ROLE(sums) {
   const ElasticJob job = elastic_job().value().value();
   training::ElasticOptions options;
@@ -195,7 +197,8 @@ TEST(Elastic, AJoinerThatDiesWhileJoiningChangesNothing) {
   Members members("sums", {.members = 2}, {});
   const training::ElasticFolder folder(members.folder());
   ASSERT_TRUE(testing_support::eventually(60'000, [&] { return std::filesystem::exists(members.folder() + "/pool"); }));
-  ASSERT_TRUE(folder.ask({5, ::getpid(), training::own_host()}));  // lives, but will not come
+  // This process lives, but never joins.
+  ASSERT_TRUE(folder.ask({5, ::getpid(), training::own_host()}));
   ASSERT_TRUE(members[0].wait_for("met", 60'000 * testing_support::kSlower)) << members.logs();
   EXPECT_EQ(members[0].lines().back(), "met 2 same world");
   members.join(6);

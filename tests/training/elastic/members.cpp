@@ -1,4 +1,4 @@
-// Processes of an elastic job.
+// Starts and ends the processes of an elastic job.
 #include "tests/training/elastic/members.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using testing_support::RankProcess;
 
 namespace {
 
-// Letters drawn from a fixed table of transitions, so that there is something to learn.
+// Writes letters drawn from a fixed table of transitions, so that there is something to learn.
 void write_letters(const std::string& path) {
   constexpr int kLetters = 53;
   const training::RandomStream stream(7, "text");
@@ -59,7 +59,8 @@ WREATH_ROLE(trains) {
     line.train.learning_rate = 1e30f;
     line.train.clip = 0;
   }
-  line.train.stage_sleep_ms = 3;  // a step is long enough to be met
+  // A step takes long enough for the test to act during it.
+  line.train.stage_sleep_ms = 3;
   if (child.number("checkpoint") != 0) {
     line.checkpoint = child.text("folder") + "/checkpoints";
     line.save_every = 10;

@@ -1,4 +1,4 @@
-// Members of an elastic job as processes of the test, which starts, kills and adds them as a launcher would.
+// The members of an elastic job are processes of the test, which starts, kills and adds them as a launcher would.
 #pragma once
 
 #include <map>
@@ -19,23 +19,25 @@ struct JobShape {
 
 class Members {
  public:
-  // Arguments of the role "trains" (members.cpp): dp, tp, zero, steps, checkpoint (1), diverges (1).
+  // The arguments of the role "trains" (members.cpp) are dp, tp, zero, steps, checkpoint (1) and diverges (1).
   Members(const std::string& role, const JobShape& shape, Arguments arguments);
 
   testing_support::RankProcess& operator[](int number) { return processes_.at(number); }
-  // A process more, with a number never used.
+  // Starts one more process. Its number must be a new one.
   void join(int number);
   void kill(int number);
-  // Exit codes by number, 1000 + the signal that ended it; -1: it had to be killed at the end.
+  // Waits for all processes. Returns each one's exit code by its number, 1000 + the signal that ended it, or -1 if it
+  // had to be killed.
   std::map<int, int> wait();
   std::string csv() const { return folder_ / "loss.csv"; }
   std::string folder() const { return folder_ / "job"; }
   std::string log(int number) const;
   std::string logs() const;
-  // Lines that the first ranks have written; false: they did not come.
+  // Waits until the log has `steps` steps. Returns false if they do not come in time.
   bool wait_for_steps(std::int64_t steps) const;
+  // Returns the number of steps that the first ranks have written.
   std::int64_t steps_written() const;
-  // Whatever is left in the job's folder that is for one member only.
+  // Returns the files that are left in the job's folder although they are for one member only.
   std::vector<std::string> leftovers() const;
 
  private:
@@ -46,9 +48,9 @@ class Members {
   std::map<int, testing_support::RankProcess> processes_;
 };
 
-// Losses of a log, by step; every step is there once, in its order, else a failure is added.
+// Returns the losses of a log, by step. Adds a failure unless every step is there once, in its order.
 std::vector<double> losses_of(const std::string& csv);
-// ... of the same training on one rank that nothing disturbs.
+// Returns the losses of the same training on one rank that nothing disturbs.
 const std::vector<double>& undisturbed(std::int64_t steps);
 
 }  // namespace wreath::gpt::test

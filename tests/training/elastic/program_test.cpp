@@ -1,5 +1,5 @@
-// train_gpt itself under `wreath run --elastic`: a rank that is killed comes back, and the job goes on as large as it
-// was.
+// train_gpt itself runs under `wreath run --elastic`. A rank that is killed is replaced, and the job goes on with as
+// many ranks as before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ using testing_support::Outcome;
 using testing_support::rounds;
 using testing_support::run_line;
 
-// The script kills the youngest rank, waits until another has come in its place, and does so again, KILLS times.
+// The script kills the youngest rank, waits until another has replaced it, and does this KILLS times.
 constexpr const char* kScript = R"(
 cd $(mktemp -d) && log=$PWD/log
 $BIN/wreath run --elastic -n 3 --min 1 --max-restarts $((KILLS + 2)) --verbose -- $BIN/train_gpt --dp 3 --steps 100000000 \

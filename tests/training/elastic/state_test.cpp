@@ -1,4 +1,4 @@
-// Who sends the training state to whom, and that it comes.
+// The plan says which rank sends the training state to which, and the state arrives.
 #include "training/elastic/state.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(StatePlan, DividesTheSendingAndLetsWhoHasItKeepIt) {
 }
 
 TEST(StatePlan, OfSeveralPartsTakesTheStepsThatAllHave) {
-  // Nobody is left that holds part 1 after 8 steps.
+  // The rank that held part 1 after 8 steps is gone.
   const StatePlan plan = plan_of({{0, 8}, {1, 7}, {0, 7}, {1, 7}}, {0, 1});
   EXPECT_EQ(plan.steps, 7);
   EXPECT_THAT(plan.sources, ElementsAre(2, 1));

@@ -1,4 +1,4 @@
-// SIGTERM to train_gpt: a last checkpoint of all ranks alike, and the exit code of those that it ends.
+// SIGTERM to train_gpt makes all ranks save a last checkpoint, and sets the exit code of the ranks that it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
-// train: becomes train_gpt. came TEXT: waits for it in the log. saved: the last checkpoint's step.
+// `train` becomes train_gpt. `came TEXT` waits until the log has TEXT. `saved` prints the step of the last checkpoint.
 constexpr const char* kTools = R"(
 cd $(mktemp -d) && trap 'cat $PWD/log; rm -r $PWD' EXIT
 for i in $(seq 400); do echo "the $((i * i % 97))th line of $i"; done >text
@@ -38,7 +38,7 @@ class Termination : public testing::Test {
   }
 };
 
-// The steps before and after are those of a run that nobody ends.
+// The steps before and after the signal are those of a run that nothing ends.
 TEST_F(Termination, SavesTheStateThatAResumedRunGoesOnFrom) {
   const Outcome outcome = run(R"(
 train --dp 2 --tp 2 --steps 1000000 --checkpoint saved --csv loss.csv >log 2>&1 & job=$!
@@ -63,7 +63,7 @@ came 'step  *20 '; kill -TERM $(pids | tail -n 1); ends_with $job 143
   EXPECT_THAT(outcome.text, HasSubstr("SIGTERM: the state after"));
 }
 
-// A launcher and a batch system may both send it.
+// A launcher and a batch system may both send the signal.
 TEST_F(Termination, TwiceAtOnceIsOnce) {
   const Outcome outcome = run(R"(
 $BIN/wreath run -n 2 --verbose -- $BIN/train_gpt $shape --no-final-validation --dp 2 --steps 1000000 --log-every 1 \
@@ -90,7 +90,7 @@ came 'a step is'; kill -TERM $job; ends_with $job 143)");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
 }
 
-// An elastic job's other members go on, from what was saved for them.
+// The other members of an elastic job go on from the checkpoint that the member saved.
 TEST_F(Termination, OfAMemberOfAnElasticJobIsItsLeave) {
   const Outcome outcome = run(R"(
 $BIN/wreath run --elastic -n 3 --min 1 --max-restarts 3 --verbose -- $BIN/train_gpt $shape --no-final-validation \

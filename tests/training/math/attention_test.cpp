@@ -1,4 +1,5 @@
-// Attention against a float64 reference, its gradients against differences of that, in one block and in several.
+// Attention is compared with a float64 reference, and its gradients with differences of that, in one block and in
+// several.
 #include "training/compute/attention.hpp"
 
 #include <gtest/gtest.h>
@@ -13,14 +14,14 @@
 namespace wreath::training::attention {
 namespace {
 
-// Queries, keys and values of a sequence, rows of [q][k][v] as the layers have them.
+// The queries, keys and values of a sequence, in rows of [q][k][v] as the layers have them.
 struct Sequence {
   AttentionShape shape;
   std::int64_t length;
   std::vector<float> qkv = random_values(static_cast<std::size_t>(length * 3 * width()), 1);
   std::int64_t width() const { return shape.heads * shape.head_size; }
 
-  // part 0 queries, 1 keys, 2 values.
+  // Returns rows of a part: 0 for queries, 1 for keys, 2 for values.
   Rows<const float> rows(int part, std::int64_t first, std::int64_t count) const {
     return {qkv.data() + first * 3 * width() + part * width(), 3 * width(), first, count};
   }
@@ -67,7 +68,7 @@ struct Part {
   std::int64_t count;
 };
 
-// Of the queries of one part.
+// The output of the queries of one part.
 struct Output {
   std::vector<float> values;
   std::vector<float> log_sum_exp;
@@ -86,7 +87,7 @@ Output attend(const Sequence& of, const Part& queries, const std::vector<Part>& 
   return out;
 }
 
-// Of all of qkv; of the keys in blocks of those parts.
+// Returns the gradients of all of qkv. The keys come in blocks of the parts `keys`.
 std::vector<float> gradients(const Sequence& of, const std::vector<float>& out_gradient,
                              const std::vector<Part>& keys) {
   const Output out = attend(of, {0, of.length}, {{0, of.length}});
@@ -157,7 +158,7 @@ TEST(Attention, DropsTheShareThatItIsToldAndOthersInAnotherHeadOrSequence) {
   EXPECT_NE(mask, dropped(1, 1));
 }
 
-// As ranks of a ring meet blocks: any number of them, in any order.
+// Blocks of keys come as in a ring of ranks: any number of them, in any order.
 TEST(Attention, KeysMayComeInBlocksInAnyOrder) {
   const Sequence of{{2, 16, {0.1f, &kDropped, 2, 0, 200, 1}}, 200};
   const auto out_gradient = random_values(static_cast<std::size_t>(of.length * of.width()), 3);
@@ -180,7 +181,7 @@ TEST(Attention, KeysMayComeInBlocksInAnyOrder) {
   while (std::next_permutation(blocks.begin(), blocks.end(), earlier));
 }
 
-// A row's bits depend neither on the queries beside it nor on later keys.
+// A row's bits depend only on its own query and on earlier keys.
 TEST(Attention, RowsDoNotDependOnOtherQueriesNorOnLaterKeys) {
   with_every_instruction_set([] {
     Sequence of{{2, 12}, 180};
@@ -203,7 +204,7 @@ TEST(Attention, ABlockOfWhichNoneIsSeenChangesNothing) {
   EXPECT_EQ(out.log_sum_exp, more.log_sum_exp);
 }
 
-// Scores that differ by more than float32's exponents hold.
+// The scores differ by more than float32's exponents hold.
 TEST(Attention, LargeScoresNeitherOverflowNorVanish) {
   Sequence of{{1, 4}, 70};
   for (float& value : of.qkv) value *= 30.0f;

@@ -8,7 +8,7 @@
 
 namespace wreath::training {
 
-// Until its end, dispatch chooses among `targets` alone.
+// While an object lives, dispatch chooses among its `targets` alone.
 class OnlyTargets {
  public:
   explicit OnlyTargets(std::int64_t targets) { choose(targets); }
@@ -23,15 +23,16 @@ class OnlyTargets {
   }
 };
 
-// Whether products are not rounded before they are added.
+// Returns whether a product and a sum are fused, with one rounding instead of two.
 inline bool fuses() {
   const float value = 1.0f + 0x1p-12f;
-  float result = -(1.0f + 0x1p-11f);  // of the square, 2^-24 is left
+  // If the square is not rounded, 2^-24 of it is left.
+  float result = -(1.0f + 0x1p-11f);
   matrix_product(matrix(&value, 1, 1), matrix(&value, 1, 1), &result, 1, Accumulate::Yes);
   return result != 0.0f;
 }
 
-// Calls test() once for each.
+// Calls test() once for each instruction set.
 template <typename Test>
 void with_every_instruction_set(Test test) {
   const std::int64_t here = hwy::SupportedTargets();

@@ -1,4 +1,4 @@
-// The layers against float64 references, their gradients against differences of those.
+// The layers are compared with float64 references, and their gradients with differences of those.
 #include "training/compute/layers.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ struct LayerNorm {
   std::vector<float> deviation = std::vector<float>(kRows);
 };
 
-class LayerNorms : public testing::TestWithParam<std::size_t> {};  // width
+class LayerNorms : public testing::TestWithParam<std::size_t> {};  // by width
 INSTANTIATE_TEST_SUITE_P(Widths, LayerNorms, testing::Values(2, 7, 15, 16, 17, 33, 128, 384));
 
 TEST_P(LayerNorms, ForwardIsTheReference) {
@@ -78,7 +78,7 @@ TEST_P(LayerNorms, GradientsAreDifferencesOfTheReference) {
   });
 }
 
-// Each row alone, where it is not aligned, has the bits that it has among others.
+// Each row alone, at an unaligned address, has the same bits as among other rows.
 TEST_P(LayerNorms, RowsDoNotDependOnOthersNorOnWhereTheyLie) {
   with_every_instruction_set([] {
     const std::size_t width = GetParam();

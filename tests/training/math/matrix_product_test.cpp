@@ -1,4 +1,4 @@
-// The matrix product: every element is one chain of multiply-adds, whatever the shape, the strides and the threads.
+// Every element of a matrix product is one chain of multiply-adds, for any shape, strides and number of threads.
 #include "training/compute/matrix_product.hpp"
 
 #include <gtest/gtest.h>
@@ -18,13 +18,14 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// A matrix of its own, whose neighbours in memory are NaN.
+// A matrix with memory of its own, whose neighbours in memory are NaN.
 struct Matrix {
   std::vector<float> values;
   MatrixView view;
 };
 
-// Values of about 1, from position on; transposed: columns one after the other. `gap` elements lie between lines.
+// Returns a matrix of values between -1 and 1. In a transposed one columns follow each other. `gap` elements lie
+// between lines.
 Matrix random_matrix(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t gap, std::uint64_t seed) {
   const std::int64_t lines = transposed ? columns : rows;
   const std::int64_t width = transposed ? rows : columns;
@@ -47,7 +48,7 @@ float at(const MatrixView& view, std::int64_t row, std::int64_t column) {
   return view.data[row * view.row_stride + column * view.column_stride];
 }
 
-// The contract, word by word.
+// Computes the product exactly as the contract defines it.
 std::vector<float> chain(const MatrixView& left, const MatrixView& right, float first) {
   const bool fused = fuses();
   std::vector<float> result;
@@ -70,7 +71,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return words;
 }
 
-// By the library; values beside the result keep what they are.
+// Computes the product by the library. Expects that values beside the result keep what they are.
 std::vector<float> product(const MatrixView& left, const MatrixView& right, Accumulate accumulate, float first) {
   const std::int64_t stride = right.columns + 3;
   std::vector<float> wide(static_cast<std::size_t>(left.rows * stride), -7.0f);
@@ -96,12 +97,13 @@ struct Shape {
   std::int64_t columns;
 };
 
-// Around the edges of tiles (6, 12; 2, 16, 32) and of blocks (144; 256; 1024).
+// These shapes lie around the edges of tiles (6, 12; 2, 16, 32) and of blocks (144; 256; 1024).
 const Shape kShapes[] = {{1, 1, 1},    {1, 7, 33},    {5, 3, 15},      {6, 16, 16},    {7, 17, 17},   {12, 32, 32},
                          {13, 33, 31}, {23, 255, 47}, {24, 256, 48},   {25, 257, 49},  {143, 5, 65},  {145, 64, 3},
                          {2, 513, 9},  {3, 2, 1025},  {150, 260, 100}, {289, 9, 1031}, {64, 600, 64}, {11, 100, 10}};
 
-class MatrixProductBits : public testing::TestWithParam<int> {};  // bit 0: left transposed, bit 1: right
+// Bit 0 of the parameter says that the left factor is transposed, bit 1 the right one.
+class MatrixProductBits : public testing::TestWithParam<int> {};
 
 TEST_P(MatrixProductBits, AreThoseOfTheChain) {
   const bool left_transposed = (GetParam() & 1) != 0;
@@ -126,7 +128,7 @@ TEST(MatrixProduct, TakesStridesThatAreNotOneInEitherDirection) {
   EXPECT_EQ(bits(product(every_third, every_fifth, Accumulate::No, kNan)), bits(chain(every_third, every_fifth, 0.0f)));
 }
 
-// Ranks hold parts of the rows, the columns or the inner dimension: the bits of a whole.
+// Ranks hold parts of the rows, the columns or the inner dimension. The parts have the bits of the whole product.
 TEST(MatrixProduct, PartsHaveTheBitsOfTheWhole) {
   constexpr std::int64_t kRows = 61, kInner = 300, kColumns = 83;
   const Matrix left = random_matrix(kRows, kInner, false, 0, 5);
@@ -199,7 +201,7 @@ TEST(MatrixProduct, OfShapesThatDoNotMeetIsAnError) {
   }
 }
 
-// Where the build has it; else it says that it has not.
+// The tests use OpenBLAS where the build has it. Otherwise choosing it is an error that says so.
 class OpenBlas : public testing::Test {
  protected:
   ~OpenBlas() override { set_matrix_product(MatrixProduct::Own); }

@@ -1,4 +1,4 @@
-// Loops divided among threads: every part once, and the same bits whatever the number.
+// Loops are divided among threads: every part is done once, and any number of threads gives the same bits.
 #include "training/compute/threads.hpp"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(Threads, AreSetToANumber) {
   EXPECT_EQ(math_threads(), 1);
 }
 
-// All that is divided, of one seed.
+// Returns the results of every function that is divided among threads, for one seed.
 std::vector<std::vector<float>> results(std::uint64_t seed) {
   const std::vector<float> x = random_values(200 * 131, seed);
   const std::vector<float> w = random_values(131 * 257, seed + 1);
@@ -112,7 +112,7 @@ TEST_F(Threads, ChangeNoBits) {
   }
 }
 
-// Ranks that are threads of one process.
+// Ranks that are threads of one process call at the same time.
 TEST_F(Threads, OfSeveralCallersDoNotMeet) {
   std::vector<std::vector<std::vector<float>>> expected;
   for (std::uint64_t caller = 0; caller < 3; ++caller) expected.push_back(results(caller));

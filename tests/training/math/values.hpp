@@ -1,4 +1,4 @@
-// Values for tests of the mathematics, and derivatives of float64 references by central differences.
+// Makes values for tests of the mathematics, and derivatives of float64 references by central differences.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace wreath::training {
 
-// Between -1 and 1.
+// Returns values between -1 and 1.
 inline std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   std::vector<float> values(count);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -21,14 +21,14 @@ inline std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
 
 inline std::vector<double> widened(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-// Sum of weights[i] * values[i]: a loss whose gradient by values is weights.
+// Returns the sum of weights[i] * values[i], a loss whose gradient by `values` is `weights`.
 inline double weighted_sum(const std::vector<double>& values, const std::vector<float>& weights) {
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) sum += values[i] * double{weights[i]};
   return sum;
 }
 
-// Of loss() by `variable`, which it reads.
+// Returns the derivative of loss() by `variable`, which loss() reads.
 inline double derivative(double& variable, const std::function<double()>& loss) {
   constexpr double kStep = 1e-4;
   const double value = variable;

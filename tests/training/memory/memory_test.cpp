@@ -1,4 +1,5 @@
-// Memory that cannot be had: the error says how much and what for. Blocks that come back are kept, within bounds.
+// Memory that cannot be had is an error, which says how much it is and what it is for. Freed blocks are kept, within
+// bounds.
 #include "training/compute/memory.hpp"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,7 @@ TEST(BlockPool, GivesABlockOutAgainForTheSameSizeAlone) {
   pool.give(first, 1 << 20);
 }
 
-// Sizes that come and go leave no more behind than was in use at once.
+// Blocks of many sizes are taken and freed. No more memory stays behind than was in use at once.
 TEST(BlockPool, HoldsNoMoreThanWasInUseAtOnce) {
   constexpr std::size_t kBlock = 64 << 10;
   BlockPool pool;
@@ -55,7 +56,7 @@ TEST(BlockPool, HoldsNoMoreThanWasInUseAtOnce) {
   EXPECT_EQ(pool.peak_bytes(), all);
 }
 
-// Those that were free for longest go first.
+// The blocks that were free for longest are freed first.
 TEST(BlockPool, KeepsTheBlocksThatWereUsedLast) {
   constexpr std::size_t kOld = 1 << 20, kYoung = 2 << 20, kNew = 3 << 20;
   BlockPool pool;

@@ -1,5 +1,5 @@
-// What a rank's process takes of the machine at its highest, as the kernel counts it: it falls from stage to stage of
-// ZeRO by what the formulas say, and is what the books say.
+// The kernel counts what a rank's process takes of the machine at its peak. The peak falls from stage to stage of ZeRO
+// as the formulas say, and agrees with the accounting.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ using testing_support::Job;
 using testing_support::kSanitized;
 
 constexpr int kRanks = 2;
-// Many layers of one size: model state dominates, and the layers in use are few of them.
+// The model has many layers of one size. The model's state dominates, and the layers in use are few of them.
 constexpr std::int64_t kLayers = 96, kWidth = 192, kContext = 8, kVocabulary = 8;
 constexpr double kBlock = 12.0 * kWidth * kWidth + 2.0 * kWidth;
 constexpr double kParameters = (kVocabulary + kContext) * kWidth + kLayers * kBlock + kWidth;
 constexpr double kTolerance = 0.05;
 
-// Few layers that are wide: what comes and goes in a step is as large as what stays.
+// Returns a model of few wide layers: the memory that a step takes for a while is as large as the memory that stays.
 TrainOptions wide_options() {
   TrainOptions options;
   options.model.layers = 6;
@@ -54,7 +54,7 @@ TrainOptions options_of(int stage) {
   return options;
 }
 
-// The highest resident size of this process so far, in bytes; nullopt where the kernel does not tell.
+// Returns the highest resident size of this process so far in bytes, or nullopt where the kernel does not say it.
 std::optional<std::int64_t> resident_peak() {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;) {
@@ -70,7 +70,8 @@ std::string letters() {
   return text;
 }
 
-// Arguments: stage; copies: so many more of the parameters. Reports its peak after two steps.
+// Reports the process's peak after two steps. The arguments are `stage`, and `copies`: so many additional copies of the
+// parameters.
 WREATH_ROLE(trains_two_steps) {
   Result<Communicator> world = child.create();
   if (!world) return child.failed(world.error());
@@ -85,7 +86,7 @@ WREATH_ROLE(trains_two_steps) {
   return 0;
 }
 
-// Reports what the process takes beyond what it had before it trained, and what the books say that it held.
+// Reports what the process takes beyond what it had before it trained, and what the accounting says that it held.
 WREATH_ROLE(trains_wide_layers) {
   Result<Communicator> world = child.create();
   if (!world) return child.failed(world.error());
@@ -100,12 +101,13 @@ WREATH_ROLE(trains_wide_layers) {
   return 0;
 }
 
-// In bytes, the mean over the ranks.
+// Returns the mean peak of the ranks in bytes.
 double peak_of(int stage, int copies = 0) {
   Job job("trains_two_steps", kRanks,
           {{"stage", std::to_string(stage)},
            {"copies", std::to_string(copies)},
-           {"arrival_ms", "120000"},  // cores may be few and busy
+           // The cores may be few and busy.
+           {"arrival_ms", "120000"},
            {"stall_ms", "120000"},
            {"late_ms", "120000"}});
   if (!job.share_id() || !job.all_report("peak ", 240'000)) {
@@ -120,9 +122,9 @@ double peak_of(int stage, int copies = 0) {
   return sum / kRanks;
 }
 
-// Bytes that the formulas of ZeRO give a rank. Beside its share of what is divided it holds what is whole of the
-// layers in use: gradients of three (that of the pass, and two on their way), weights of two (that in use and the
-// next).
+// Returns the bytes that the formulas of ZeRO give a rank. Beside its share of what is divided, a rank holds whole
+// layers that are in use. It holds the gradients of three: that of the pass, and two that are being sent. It holds the
+// weights of two: that in use and the next one.
 double formula(int stage) {
   const double whole = 4 * kParameters;
   const double share = whole / kRanks;
@@ -132,7 +134,7 @@ double formula(int stage) {
   return weights + gradients + moments;
 }
 
-// Why it cannot be measured here; empty where it can.
+// Returns why the peak cannot be measured here, or an empty text where it can.
 std::string obstacle() {
   if (kSanitized) return "a sanitizer's allocator takes memory of its own";
   if (!resident_peak()) return "/proc/self/status has no VmHWM here";
@@ -144,7 +146,7 @@ std::string obstacle() {
 
 bool within_tolerance(double fall, double expected) { return std::abs(fall - expected) <= kTolerance * expected; }
 
-// Beyond the books: buffers of the communicators, tables, code that is used.
+// The bytes that the accounting leaves out: buffers of the communicators, tables and code that is used.
 constexpr double kUncounted = 16e6;
 
 TEST(ResidentPeak, IsWhatTheBooksSay) {
@@ -176,7 +178,7 @@ TEST(ResidentPeak, FallsByWhatTheFormulasSay) {
                 100 * (fall / expected - 1));
     EXPECT_TRUE(within_tolerance(fall, expected)) << "stage " << stage << ": " << fall << " bytes, not " << expected;
   }
-  // What it is good for: a copy of the weights too many shows.
+  // The test would show one copy of the weights too many.
   EXPECT_FALSE(within_tolerance(whole - peak_of(3, 1), formula(0) - formula(3)));
 }
 

@@ -1,5 +1,5 @@
-// What a training step communicates and what its state takes, against closed forms: the formulas know the model's sizes
-// and nothing of the layer.
+// The bytes that a training step communicates, and the bytes of its state, agree with closed forms. The formulas know
+// the model's sizes, and use nothing of the layer.
 #include <gtest/gtest.h>
 
 #include "tests/training/meshes/runs.hpp"
@@ -9,11 +9,12 @@ namespace {
 
 using training::MemoryTag;
 
-// nanoGPT's CPU shape: 804,096 parameters with a vocabulary of 65. The text here has 53 kinds of letters, which no
-// tensor group divides.
+// This is nanoGPT's CPU shape, of 804,096 parameters with a vocabulary of 65. The text here has 53 kinds of letters,
+// which no tensor group divides.
 constexpr std::uint64_t kLayers = 4, kWidth = 128, kContext = 64, kBatch = 12, kVocabulary = 53, kFloat = 4;
 constexpr std::uint64_t kRows = kBatch * kContext;
-constexpr std::uint64_t kLoss = 2 * sizeof(double);  // with it goes whether a rank wants the end
+// The loss travels together with the request of a rank to end.
+constexpr std::uint64_t kLoss = 2 * sizeof(double);
 
 constexpr std::uint64_t parameters_of(std::uint64_t vocabulary) {
   return vocabulary * kWidth + kContext * kWidth + kLayers * (12 * kWidth * kWidth + 2 * kWidth) + kWidth;
@@ -38,7 +39,7 @@ void expect(const training::CommunicationAccounting& traffic, const char* group,
   EXPECT_EQ(counted.bytes, bytes) << group << " " << operation;
 }
 
-// Groups and operations that communicated; a call that no formula knows is one too many.
+// Expects `kinds` pairs of a group and an operation that communicated. A call that no formula knows makes one too many.
 void expect_kinds(const training::CommunicationAccounting& traffic, std::size_t kinds) {
   EXPECT_EQ(traffic.all().size(), kinds);
   for (const auto& [key, counted] : traffic.all()) {
@@ -60,7 +61,7 @@ TEST(Accounting, DistributedDataParallelReducesEachGradientOnce) {
   }
 }
 
-// Blocks are padded to a multiple of the ranks: each of the first stage's buckets, each unit of the others.
+// Blocks are padded to a multiple of the ranks: each bucket in the first stage, each unit in the others.
 TEST(Accounting, ZeroOneMovesGradientsAndWeightsOnce) {
   TrainOptions options = options_of({.dp = 2});
   options.zero_stage = 1;
@@ -77,7 +78,7 @@ TEST(Accounting, ZeroThreeGathersTwiceButForTheUnitInTheMiddle) {
   TrainOptions options = options_of({.dp = 2});
   options.zero_stage = 3;
   const TrainingRun run = train(options, 1);
-  // The head's own weight is its layer norm; it uses the table, too, in both passes' middle.
+  // The head's own weight is its layer norm. The head also uses the table, in the middle of both passes.
   constexpr std::uint64_t kEmbedding = (kVocabulary + kContext) * kWidth, kBlock = 12 * kWidth * kWidth + 2 * kWidth;
   for (const auto& traffic : run.traffic) {
     expect(traffic, "dp_cp", "reduce_scatter", kLayers + 2, kParameters * kFloat);
@@ -103,12 +104,13 @@ TEST(Accounting, SequenceParallelismMovesTheSameBytesAndTheInputsAgain) {
   const TrainingRun run = train(options, 1);
   constexpr std::uint64_t kWhole = kRows * kWidth * kFloat;
   for (const auto& traffic : run.traffic) {
-    // Forward: 2 gathers a layer and the head's. Backward: 2 a layer for the rows' gradients; for the weights' 4 a
-    // layer, and those of the head's input and of the embedding's gradient.
+    // Forward has 2 gathers a layer and the head's. Backward has 2 a layer for the gradients of rows, and 4 a layer for
+    // those of weights. It also has those of the head's input and of the embedding's gradient.
     expect(traffic, "tp", "all_gather", 8 * kLayers + 3, (8 * kLayers + 3) * kWhole);
-    // Forward: 2 a layer and the embedding's. Backward: 2 a layer and the head's.
+    // Forward has 2 a layer and the embedding's. Backward has 2 a layer and the head's.
     expect(traffic, "tp", "reduce_scatter", 4 * kLayers + 2, (4 * kLayers + 2) * kWhole);
-    // The loss's three, and one for all gradients of which each rank has a part: layer norms' and the places'.
+    // The loss makes three calls. One more carries all gradients of which each rank has a part: those of the layer
+    // norms and of the places.
     expect(traffic, "tp", "all_reduce", 3 + 1,
            3 * kRows * kFloat + ((2 * kLayers + 1) * kWidth + kContext * kWidth) * kFloat);
   }
@@ -119,7 +121,8 @@ TEST(Accounting, PipelinesSendEachBoundaryOnceADirection) {
   options.micro_batches = 4;
   const TrainingRun run = train(options, 1);
   for (const auto& traffic : run.traffic) {
-    expect(traffic, "pp", "send", 4, kRows * kWidth * kFloat);  // of the whole batch, whatever the micro-batches
+    // The bytes are those of the whole batch, for any number of micro-batches.
+    expect(traffic, "pp", "send", 4, kRows * kWidth * kFloat);
     expect(traffic, "pp", "recv", 4, kRows * kWidth * kFloat);
     expect(traffic, "embedding", "all_reduce", 1, kVocabulary * kWidth * kFloat);
   }
@@ -135,7 +138,7 @@ TEST(Accounting, RingAttentionSendsKeysAndValuesAround) {
   }
 }
 
-// Gradients and weights move as 2 bytes each; what the tensor ranks add up remains float32.
+// Gradients and weights move as 2 bytes each; the sums of the tensor ranks remain float32.
 TEST(Accounting, MixedPrecisionHalvesWhatReplicasExchange) {
   constexpr std::uint64_t kHalf = 2;
   for (const int stage : {0, 1, 2, 3}) {
@@ -158,7 +161,8 @@ TEST(Accounting, MixedPrecisionHalvesWhatReplicasExchange) {
   }
 }
 
-// ---- what the transports moved, over all ranks, with a pinned algorithm: rings, and all_to_all by pairs ----
+// The tests below count what the transports moved over all ranks with a pinned algorithm: rings, and all_to_all by
+// pairs.
 
 std::uint64_t moved(const TrainingRun& run, const char* group, const char* operation) {
   std::uint64_t bytes = 0;
@@ -193,7 +197,8 @@ TEST_P(Moved, GradientsAndWeightsOfZeroRanksLessOneTimes) {
 
 TEST_P(Moved, ActivationsOfTensorRanks) {
   const TrainingRun run = train(options_of({.dp = 2, .tp = 2}), 1, {}, pinned(GetParam(), "ring"));
-  constexpr std::uint64_t kHere = kRows / 2;  // of one tensor group, of which there are two
+  // The rows of one tensor group, of which there are two.
+  constexpr std::uint64_t kHere = kRows / 2;
   EXPECT_EQ(moved(run, "tp", "all_reduce"), 2 * 2 * ((4 * kLayers + 2) * kHere * kWidth * kFloat + 3 * kHere * kFloat));
   EXPECT_EQ(moved(run, "model", "all_reduce"), 2 * 2 * (4 + 16));
   EXPECT_EQ(moved(run, "world", "all_reduce"), 2 * 3 * kLoss);
@@ -213,7 +218,8 @@ TEST_P(Moved, KeysAndValuesAroundTheRing) {
   EXPECT_EQ(moved(run, "cp", "send"), kLayers * (1 + 3) * 2 * kRows * kWidth * kFloat);
 }
 
-// Of Q, K, V and the output forward, with the log-sum-exp; of these, the output's gradient and delta, backward.
+// Forward exchanges Q, K, V and the output with the log-sum-exp. Backward exchanges the same, the output's gradient and
+// delta.
 TEST_P(Moved, HalfOfWhatUlyssesExchanges) {
   TrainOptions options = options_of({.cp = 2});
   options.context_attention = "ulysses";
@@ -223,7 +229,7 @@ TEST_P(Moved, HalfOfWhatUlyssesExchanges) {
             kLayers * ((4 * kWidth + kHeads) + (7 * kWidth + 2 * kHeads)) * kRows * kFloat / 2);
 }
 
-// Bytes of the model's state, as the allocator that serves it counts them.
+// The allocator that serves the model's state counts its bytes.
 TEST(Accounting, ModelStateIsWhatTheFormulasOfZeroSay) {
   struct Row {
     int stage;
@@ -243,7 +249,7 @@ TEST(Accounting, ModelStateIsWhatTheFormulasOfZeroSay) {
   }
 }
 
-// 2 bytes of working weights, 4 of gradients, 12 of master weights and moments.
+// A parameter takes 2 bytes of working weights, 4 of gradients, and 12 of master weights and moments.
 TEST(Accounting, ModelStateInMixedPrecisionIsWhatTheFormulasOfZeroSay) {
   struct Row {
     int stage;

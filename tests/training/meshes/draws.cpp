@@ -1,4 +1,4 @@
-// Options by random numbers.
+// Draws options by random numbers.
 #include "tests/training/meshes/draws.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Training options drawn at random.
+// Draws training options at random.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace wreath::gpt::test {
 
-// A mesh of up to 8 ranks, with odd sizes and every other option: the same for a seed.
+// Returns a mesh of up to 8 ranks with odd sizes and values for every other option. A seed always gives the same.
 TrainOptions draw_options(std::uint64_t seed);
 std::string describe(const TrainOptions& options);
 

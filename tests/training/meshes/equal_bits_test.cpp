@@ -1,4 +1,4 @@
-// Ways to train that differ in how, not in what, and so end with the same bits.
+// Training that differs only in its method ends with the same bits.
 #include <gtest/gtest.h>
 
 #include "tests/training/meshes/runs.hpp"
@@ -92,7 +92,7 @@ TEST(EqualBits, BlocksRunAgainInsteadOfKept) {
   expect_equal_bits(kept, again);
 }
 
-// Dropout is drawn by a token's place in the global batch: every mesh drops the same values.
+// Dropout is drawn by a token's place in the global batch, so every mesh drops the same values.
 TEST(EqualBits, DropoutOnEveryDivisionOfTheBatch) {
   const TrainOptions alone = with([](TrainOptions& o) { o.model.dropout = 0.2f; });
   const std::vector<double> expected = train(alone, kSteps).losses;
@@ -108,7 +108,7 @@ TEST(EqualBits, DropoutOnEveryDivisionOfTheBatch) {
 }
 
 TEST(EqualBits, TransportsOfTheRanks) {
-  // Ranks that are threads take inproc; the same over sockets.
+  // Ranks that are threads use inproc; a second run uses sockets.
   const TrainOptions options = with([](TrainOptions& o) { o.mesh = {.dp = 2, .cp = 2}; });
   CommunicatorOptions sockets;
   sockets.transports = {"tcp"};

@@ -1,4 +1,4 @@
-// The closed forms that a report prints, against what is counted.
+// The closed forms that a report prints agree with what is counted.
 #include "examples/train_gpt/run/formulas.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ TEST(Formulas, OfRandomMeshesAreWhatIsCounted) {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(draws); ++seed) {
     TrainOptions options = draw_options(seed);
     options.precision = kPrecisions[seed % std::size(kPrecisions)];
-    options.loss_scale = 256;  // no gradient of these overflows float16: a step that is skipped says less
+    // No gradient of these runs overflows float16 with this scale. A step that is skipped would show less.
+    options.loss_scale = 256;
     SCOPED_TRACE("draw " + std::to_string(seed) + ": " + describe(options) + ", " + options.precision);
     expect_counted(options);
   }
@@ -55,7 +56,7 @@ TEST(Formulas, OfHybridShards) {
   }
 }
 
-// Bounds that are wide would say nothing.
+// Wide bounds would prove nothing.
 TEST(Formulas, AreExactWhereGathersDoNotOverlap) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     TrainOptions options = draw_options(seed);

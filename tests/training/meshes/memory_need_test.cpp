@@ -1,4 +1,4 @@
-// What a run is said to take of memory, beside what it took; and the refusal of what cannot be had.
+// The memory that a run is said to need is compared with what it takes. A run that needs more than there is is refused.
 #include "examples/train_gpt/train/memory_need.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace wreath::gpt::test {
 namespace {
 
-// By the counting allocator: the highest of each tag, added up.
+// Returns the sum of the peaks of all tags, as the counting allocator has them.
 double peak_of(const training::MemoryAccounting& memory) {
   double sum = 0;
   for (std::size_t i = 0; i < training::kMemoryTags; ++i) {
@@ -18,7 +18,8 @@ double peak_of(const training::MemoryAccounting& memory) {
   return sum;
 }
 
-// A run that is refused must not have fitted; a quarter of what it takes is foreseen, of most runs more.
+// A run that is refused must be one that would not have fitted. The need is at least a quarter of what a run takes, and
+// more for most runs.
 TEST(MemoryNeed, IsNeverMoreThanIsTakenAndNotMuchLess) {
   const int draws = testing_support::kSanitized ? 4 : testing_support::rounds(40, 200);
   double least = 1;

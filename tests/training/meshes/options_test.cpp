@@ -1,4 +1,4 @@
-// Options that do not fit: each is refused by its name and value.
+// Options that do not fit are refused by their names and values.
 #include "examples/train_gpt/train/options.hpp"
 
 #include <gmock/gmock.h>

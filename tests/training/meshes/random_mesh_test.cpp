@@ -1,4 +1,4 @@
-// Meshes, sizes and options drawn at random, each beside one rank.
+// Runs with meshes, sizes and options drawn at random are compared with a run of one rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>

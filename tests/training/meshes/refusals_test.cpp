@@ -1,4 +1,4 @@
-// What a user gets wrong: refused before the first step, on all ranks, by name.
+// A user's mistake is refused before the first step, on all ranks, by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using wreath::test::Folder;
 using wreath::test::LocalRanks;
 
-// What parse() says of these words on standard error; "accepted".
+// Returns the text that parse() writes to standard error for these words, or "accepted".
 std::string told(std::vector<std::string> words) {
   words.insert(words.begin(), "train_gpt");
   std::vector<char*> arguments;
@@ -79,7 +79,7 @@ TEST(Refusals, TextsThatCannotBeReadSayWhy) {
   EXPECT_EQ(Text::from_file(folder / "text", 8).value().vocabulary(), 2);
 }
 
-// A small run of two replicas; its errors by rank.
+// Runs a small job of two replicas and returns its errors by rank.
 std::vector<std::string> errors_of(const CommandLine& line) {
   LocalRanks ranks(line.train.mesh.ranks(), {});
   std::vector<std::string> errors(static_cast<std::size_t>(line.train.mesh.ranks()));
@@ -92,7 +92,7 @@ std::vector<std::string> errors_of(const CommandLine& line) {
   return errors;
 }
 
-// Two replicas of a small model, and more steps than are made.
+// Returns options for two replicas of a small model, and more steps than the run makes.
 CommandLine small_line(const Folder& folder) {
   std::ofstream(folder / "text") << std::string(2000, 'a') << std::string(2000, 'b');
   CommandLine line;
@@ -127,13 +127,15 @@ TEST(Refusals, TrainingThatDivergesEndsOnAllRanks) {
   line.train.clip = 0;
   EXPECT_THAT(errors_of(line), Each(AllOf(HasSubstr("step "), HasSubstr("training has diverged"))));
   EXPECT_LT(lines_of(line.csv), 10);
-  line.train.precision = "float16";  // the scale is halved first
+  // The scale is halved first.
+  line.train.precision = "float16";
   EXPECT_THAT(errors_of(line), Each(AllOf(HasSubstr("step "), HasSubstr("training has diverged"))));
 }
 
-// The folder becomes a file while it trains; the save after is told before the next one is due.
+// The folder becomes a file while the job trains. The run reports the failed save before the next one is due.
 TEST(Refusals, ASaveThatFailsInTheBackgroundEndsTheRunAtOnce) {
-  constexpr std::int64_t kSaveEvery = 20'000;  // long beside a save, however busy the cores are
+  // This is long beside a save, however busy the cores are.
+  constexpr std::int64_t kSaveEvery = 20'000;
   const Folder folder;
   CommandLine line = small_line(folder);
   line.csv = folder / "loss.csv";
@@ -142,7 +144,8 @@ TEST(Refusals, ASaveThatFailsInTheBackgroundEndsTheRunAtOnce) {
   std::jthread spoils([&](const std::stop_token& stop) {
     while (lines_of(line.csv) < 2 && !stop.stop_requested()) testing_support::sleep_ms(1);
     while (!std::filesystem::is_regular_file(line.checkpoint) && !stop.stop_requested()) {
-      std::error_code busy;  // a save makes files there meanwhile
+      // A save makes files there meanwhile.
+      std::error_code busy;
       std::filesystem::remove_all(line.checkpoint, busy);
       std::ofstream(line.checkpoint) << "in the way";
     }

@@ -1,4 +1,4 @@
-// The report of a run: what it says, and that it says so when something is wrong.
+// The report of a run shows its results, and says when something is wrong.
 #include "examples/train_gpt/run/report.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Spoil = std::function<void(Trainer&)>;
 
-// The page of two steps; `spoil` runs on each rank between them and the report.
+// Returns the page of two steps. `spoil` runs on each rank between the steps and the report.
 std::string report_of(const TrainOptions& options, const Spoil& spoil = {}) {
   const std::string path = testing::TempDir() + "report_" + std::to_string(getpid()) + ".html";
   CommandLine line;

@@ -1,4 +1,4 @@
-// Runs on threads.
+// Runs training on threads.
 #include "tests/training/meshes/runs.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace wreath::gpt::test {
 
 namespace {
 
-// Puts this rank's part of a value into the whole parameters'.
+// Puts this rank's part of each parameter's value or gradient into the whole one.
 void collect(std::span<const training::Piece> pieces, bool gradients,
              std::map<std::string, std::vector<float>>& whole) {
   for (const training::Piece& piece : pieces) {

@@ -1,4 +1,4 @@
-// Passes of a GPT's stage that its caller leaves out: each is an error that names it.
+// A caller leaves out a pass of a GPT's stage: the error names the pass.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The picture of a pipeline's timelines.
+// The picture shows a pipeline's timelines.
 #include "examples/train_gpt/run/timeline_svg.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Validation and samples look at the whole model: nothing is dropped there.
+// Validation and samples use the whole model, without dropout.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +13,7 @@ struct Seen {
   std::string sample;
 };
 
-// What a model of the first weights shows on rank 0 of the mesh.
+// Returns what a model of the first weights gives on rank 0 of the mesh.
 Seen seen(float dropout, const training::MeshShape& mesh) {
   TrainOptions options = small_options();
   options.model.dropout = dropout;

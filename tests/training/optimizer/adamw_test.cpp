@@ -1,4 +1,4 @@
-// AdamW against PyTorch's formulas in float64, and plain descent.
+// AdamW follows PyTorch's formulas in float64, and plain descent has no state.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace wreath::training {
 namespace {
 
-// torch.optim.AdamW's single-tensor loop.
+// The reference is the single-tensor loop of torch.optim.AdamW.
 struct Reference {
   AdamWOptions options;
   std::vector<double> value, first, second;
@@ -39,7 +39,7 @@ class AdamWTest : public testing::Test {
     const RandomStream stream(2, "gradient", static_cast<std::uint32_t>(step));
     for (std::size_t i = 0; i < kCount; ++i) gradient[i] = stream.normal(i) * (i % 7 == 0 ? 1e-5f : 1.0f);
   }
-  // Two pieces, whose border is no multiple of a vector's lanes.
+  // Returns two pieces, whose border is no multiple of a vector's lanes.
   std::vector<Piece> pieces() {
     const std::span<float> all(value);
     const std::span<const float> gradients(gradient);
@@ -98,7 +98,7 @@ TEST_F(AdamWTest, KeepsTwoMomentsAnElementAndRefusesOtherPieces) {
   EXPECT_THROW(adamw->step(fewer, 1e-2f, 1), Exception);
 }
 
-// Weights and moments saved after some steps and put back go on with the same bits.
+// Weights and moments are saved after some steps and put back. Training goes on with the same bits.
 TEST_F(AdamWTest, GoesOnFromItsMomentsAndSteps) {
   const auto adamw = make_adamw(pieces(), {}, memory);
   const auto resumed = make_adamw(pieces(), {}, memory);

@@ -1,4 +1,4 @@
-// The norm of a gradient: close to long double's, and the same bits however the gradient is divided.
+// The norm of a gradient is close to that of long double, and has the same bits however the gradient is divided.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ double exact(const std::vector<float>& gradient) {
   return static_cast<double>(std::sqrt(sum));
 }
 
-// Every rank of `shape` gives the norm of the pieces that `pieces_of` makes for it.
+// Returns the norm that every rank of `shape` computes from the pieces that `pieces_of` makes for it.
 template <typename PiecesOf>
 std::vector<double> norms(const MeshShape& shape, bool divided, const PiecesOf& pieces_of) {
   std::vector<double> norms(static_cast<std::size_t>(shape.ranks()));
@@ -57,7 +57,8 @@ TEST(GradientNorm, IsCloseToLongDoubles) {
   for (const std::size_t count : {1u, 2u, 17u, 4095u, 4096u, 4097u, 100'003u}) {
     for (const float scale : {1.0f, 1e-30f, 1e30f, 1e-42f}) {
       const std::vector<float> gradient = drawn(count, scale);
-      // docs/decisions/0011: each square is off by at most 2^-39 of the highest, so the norm by n / 2 of that.
+      // By docs/decisions/0011 each square is off by at most 2^-39 of the highest one, so the norm is off by n / 2 of
+      // that.
       const double bound = std::ldexp(static_cast<double>(count), -40) + 1e-15;
       EXPECT_NEAR(norm_alone(gradient) / exact(gradient), 1.0, bound) << count << " x " << scale;
     }
@@ -80,7 +81,7 @@ TEST(GradientNorm, OfPowersOfTwoIsExact) {
               std::ldexp(4.0, -40));
 }
 
-// Squares that are all high: a float64 holds the sum of one block, but not of all.
+// All squares are high: a float64 holds the sum of one block, but not of all blocks.
 TEST(GradientNorm, AddsIntegersExactly) {
   const RandomStream stream(5, "gradient");
   std::vector<float> gradient(50'003);
@@ -117,7 +118,7 @@ TEST(GradientNorm, HasTheSameBitsHoweverReplicasDivideIt) {
     };
     EXPECT_EQ(norms({.dp = ranks}, true, of_rank), std::vector<double>(cuts.size() - 1, expected));
   }
-  // One infinity among the ranks is everyone's.
+  // An infinity of one rank is the norm of all ranks.
   const std::vector<float> last{kInfinity};
   const auto one_infinite = [&](Mesh& mesh) {
     return std::vector<Piece>{{&parameter, 0, {}, mesh.rank() == 1 ? last : gradient}};
@@ -125,7 +126,7 @@ TEST(GradientNorm, HasTheSameBitsHoweverReplicasDivideIt) {
   EXPECT_EQ(norms({.dp = 2}, true, one_infinite), (std::vector<double>{kInfinity, kInfinity}));
 }
 
-// What several ranks hold counts once: over tensor ranks, context ranks, replicas, and both ends of a pipeline.
+// A value that several ranks hold counts once: over tensor ranks, context ranks, replicas, and both ends of a pipeline.
 TEST(GradientNorm, CountsEveryParameterOnce) {
   const std::vector<float> divided_over_tp = drawn(4'000, 1);
   const std::vector<float> whole = drawn(999, 2);

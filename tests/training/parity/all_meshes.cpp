@@ -1,4 +1,4 @@
-// Products of axes.
+// Makes the meshes as products of axes.
 #include "tests/training/parity/all_meshes.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace wreath::gpt::test {
 
 namespace {
 
-// One thing that an axis can be.
+// One value that an axis can have.
 struct Choice {
   const char* name;
   void (*set)(TrainOptions& options);
@@ -45,7 +45,7 @@ const std::vector<Choice> kZeroStages = {
     {" zero 3", [](TrainOptions& o) { o.zero_stage = 3; }},
 };
 
-// Each of the meshes so far with each choice.
+// Replaces `meshes` by the product of each mesh with each choice.
 void multiply(std::vector<NamedMesh>& meshes, const std::string& name, const std::vector<Choice>& choices) {
   std::vector<NamedMesh> products;
   for (const NamedMesh& mesh : meshes) {
@@ -79,7 +79,7 @@ std::vector<NamedMesh> meshes_of(const training::MeshShape& shape, const TrainOp
   return meshes;
 }
 
-// All (dp, pp, cp, tp) of so many ranks.
+// Returns all (dp, pp, cp, tp) whose product is `ranks`.
 std::vector<training::MeshShape> shapes_of(int ranks) {
   constexpr int kSizes[] = {8, 4, 2, 1};
   std::vector<training::MeshShape> shapes;

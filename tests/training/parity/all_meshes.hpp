@@ -1,4 +1,4 @@
-// Every mesh of 2, 4 and 8 ranks, made from the axes and what each of them can be.
+// Makes every mesh of 2, 4 and 8 ranks from the axes and the values that each axis can have.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct NamedMesh {
   TrainOptions options;
 };
 
-// Data parallelism, a pipeline of every schedule, context parallelism as ring and all-to-all, tensor parallelism with
-// and without sequence parallelism, all products of them, and where there are replicas (of data or context parallelism)
-// each of these with ZeRO 0 to 3. A mesh that divides the model into more stages than `base` has layers gets a layer a
-// stage.
+// Returns all products of the axes. The axes are data parallelism, a pipeline of every schedule, context parallelism as
+// ring and all-to-all, and tensor parallelism with and without sequence parallelism. Where there are replicas (of data
+// or context parallelism), each product exists with ZeRO 0 to 3. A mesh that divides the model into more stages than
+// `base` has layers gets one layer a stage.
 std::vector<NamedMesh> all_meshes(const TrainOptions& base);
 
 }  // namespace wreath::gpt::test

@@ -1,4 +1,4 @@
-// Every mesh beside one rank, at every step: half an hour, so it needs WREATH_TEST_LONG=1.
+// Every mesh is compared with one rank at every step. This takes half an hour, so it needs WREATH_TEST_LONG=1.
 #include "tests/training/parity/all_meshes.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 300;
 
-// 8 heads: one for each of 8 tensor ranks, or of 8 ranks that deal them out.
+// Returns options with 8 heads: one for each of 8 tensor ranks, or of 8 ranks of Ulysses.
 TrainOptions base_options(OptimizerKind optimizer) {
   TrainOptions options = small_options();
   options.model.heads = 8;
@@ -35,7 +35,7 @@ TrainOptions base_options(OptimizerKind optimizer) {
   return options;
 }
 
-// One rank's run of a model, and how far from it a curve may be.
+// The run of a model on one rank, and the bound for the distance of other curves from it.
 struct Reference {
   TrainingRun alone;
   double bound = 0;
@@ -55,7 +55,8 @@ Reference reference_of(const TrainOptions& base, std::int64_t layers, ParityTabl
 
 ParityRow compare(const NamedMesh& mesh, const Reference& reference, const Prepare& prepare = {}) {
   ParityRow row{.mesh = mesh.name, .ranks = mesh.options.mesh.ranks(), .bound = reference.bound};
-  CommunicatorOptions patient;  // with many ranks on few busy cores
+  // The timeouts are long because many ranks share few busy cores.
+  CommunicatorOptions patient;
   patient.timeouts.stall_ms = 600'000;
   try {
     const TrainingRun run = train(mesh.options, kSteps, prepare, patient);
@@ -70,7 +71,8 @@ ParityRow compare(const NamedMesh& mesh, const Reference& reference, const Prepa
   return row;
 }
 
-// Runs as many meshes at a time as there are cores: ranks wait for each other most of the time. Rows come in order.
+// Runs as many meshes at a time as there are cores, because ranks wait for each other most of the time. Rows come in
+// order.
 std::vector<ParityRow> compare_all(const std::vector<NamedMesh>& meshes,
                                    const std::map<std::int64_t, Reference>& references, ParityTable& table) {
   std::vector<std::optional<ParityRow>> done(meshes.size());
@@ -113,7 +115,7 @@ void summarise(const std::vector<ParityRow>& rows, int ranks, ParityTable& table
   table.add(worst);
 }
 
-// The bounds are worth something where a fault goes far beyond them.
+// A planted fault must go far beyond the bounds, or else they would prove nothing.
 void expect_seen(const char* fault, const TrainOptions& base, const Reference& reference, const Prepare& plant,
                  ParityTable& table) {
   NamedMesh mesh{fault, base};

@@ -1,4 +1,4 @@
-// One loss curve on every mesh: twelve and more of them; all_meshes_test.cpp has every one.
+// Every mesh has the same loss curve. This file takes twelve and more of them; all_meshes_test.cpp takes every one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace wreath::gpt::test::curves {
 namespace {
 
-// A sanitizer looks at what runs, not at where the curve ends.
+// A sanitizer checks the code that runs; the end of the curve does not matter to it.
 constexpr bool kCurve = !testing_support::kSanitized;
 std::int64_t curve_steps() { return kCurve ? testing_support::rounds(100, 300) : 6; }
 
@@ -145,7 +145,7 @@ TEST(ParityItself, LearnsAndKnowsItsSpread) {
   EXPECT_LT(loss_bound(), 1e-4);
 }
 
-// What the bound is for: these must show.
+// The bound must show this fault and the next one.
 TEST(ParityItself, SeesALayerNormThatIsNotSynchronised) {
   if (!kCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   TrainOptions options = small_options();

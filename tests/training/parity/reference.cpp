@@ -1,4 +1,4 @@
-// Noise and faults.
+// Adds noise and faults to runs.
 #include "tests/training/parity/reference.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Lines of a table.
+// Prints the lines of the table.
 #include "tests/training/parity/table.hpp"
 
 #include <fmt/format.h>

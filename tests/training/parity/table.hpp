@@ -1,4 +1,5 @@
-// A table of meshes beside one rank, on the screen and in a file, a line as soon as its mesh is done.
+// A table that compares meshes with one rank, on the screen and in a file. Each line appears as soon as its mesh is
+// done.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,21 @@ namespace wreath::gpt::test {
 struct ParityRow {
   std::string mesh = {};
   int ranks = 0;
-  double loss = 0;           // the largest relative difference of any step ...
-  std::int64_t at = 0;       // ... and that step
-  double gradients = 0;      // of the first step, by parameter
-  double norm = 0;           // of the first step's gradients
-  double bound = 0;          // of `loss`
-  std::string failure = {};  // where the run ended with an error
+  // The largest relative difference of any step.
+  double loss = 0;
+  // The step that has this difference.
+  std::int64_t at = 0;
+  double gradients = 0;  // of the first step, by parameter
+  double norm = 0;       // of the first step's gradients
+  double bound = 0;      // of `loss`
+  // The error with which the run ended, or an empty text.
+  std::string failure = {};
   bool ok() const;
 };
 
 class ParityTable {
  public:
-  // `title` stands above it.
+  // Opens the file `path` and writes `title` above the table.
   ParityTable(const std::string& path, const std::string& title);
   void head();
   void add(const ParityRow& row);

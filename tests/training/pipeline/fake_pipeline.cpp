@@ -1,4 +1,4 @@
-// Fake stages, run.
+// Runs the fake stages.
 #include "tests/training/pipeline/fake_pipeline.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A stage with arithmetic that can be followed by hand, and pipelines of them with ranks as threads.
+// A stage with arithmetic that can be followed by hand, and pipelines of such stages, with ranks as threads.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,9 @@ struct StageTimes {
   std::chrono::microseconds backward_weights{0};
 };
 
-// y[i] = a x[i] + micro_batch, with one weight a. The first stage makes x, the last one the gradient of y. The gradient
-// of a is a sum of numbers that are no round binary fractions: it depends on the order of micro-batches.
+// A stage that computes y[i] = a x[i] + micro_batch, with one weight a. The first stage makes x, and the last one the
+// gradient of y. The gradient of a is a sum of numbers that are no round binary fractions, so it depends on the order
+// of micro-batches.
 class FakeStage : public Stage {
  public:
   FakeStage(int stage, int stages, int micro_batches, std::size_t count, const StageTimes& times = {});
@@ -30,9 +31,9 @@ class FakeStage : public Stage {
 
   float weight_gradient() const { return weight_gradient_; }
   float loss() const { return loss_; }
-  // Micro-batches for which something is kept.
+  // Returns the number of micro-batches for which something is kept.
   int kept() const;
-  // Runs before each forward.
+  // A function that runs before each forward.
   std::function<void(int micro_batch)> on_forward;
 
  private:
@@ -42,10 +43,10 @@ class FakeStage : public Stage {
   float weight_;
   float weight_gradient_ = 0;
   float loss_ = 0;
-  std::vector<std::vector<float>> inputs_, gradients_;  // of each micro-batch
+  std::vector<std::vector<float>> inputs_, gradients_;  // by micro-batch
 };
 
-// What all ranks had at the end of their steps.
+// The results of all ranks at the end of their steps.
 struct PipelineOutcome {
   std::vector<float> weight_gradients;  // of each stage
   float loss = 0;                       // of the last stage
@@ -62,10 +63,10 @@ struct Run {
   CommunicatorOptions options;
 };
 
-// Runs it on schedule.ranks threads; errors of any are thrown.
+// Runs the pipeline on schedule.ranks threads. Throws the error of any of them.
 PipelineOutcome run_pipeline(const PipelineSchedule& schedule, const Run& run = {});
 
-// The k-th communicator of `ranks` local ones becomes the group of the k-th thread's body.
+// Runs `body` on `ranks` threads. The k-th of as many local communicators becomes the group of the k-th thread.
 void with_groups(int ranks, const CommunicatorOptions& options,
                  const std::function<void(Group& group, CommunicationAccounting& accounting)>& body);
 

@@ -1,5 +1,5 @@
-// Random edits of schedules: what verify() refuses does go wrong, and what it accepts does not. The judge is a run of
-// its own, rank by rank in random order, that knows nothing of verify().
+// Schedules are edited at random: what verify() refuses does go wrong, and what it accepts does not. The judge is an
+// independent run, rank by rank in random order, which does not use verify().
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ int below(Random& random, int end) { return std::uniform_int_distribution<int>(0
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
-// Messages are what they are about: a stage's output or gradient of a micro-batch. A rank takes whatever comes first
-// and goes wrong where that is not what it needs.
+// Runs a schedule. A message only names its content: a stage's output or gradient of a micro-batch. A rank takes the
+// message that comes first, and fails if it needs another one.
 class Judge {
  public:
   Judge(const PipelineSchedule& schedule, unsigned seed) : schedule_(schedule), random_(seed) {}
@@ -50,10 +50,11 @@ class Judge {
   }
 
  private:
-  using Unit = std::pair<int, int>;          // stage, micro-batch
-  using Place = std::tuple<bool, int, int>;  // gradient or not, from rank, to rank; of one rank a place for each unit
+  using Unit = std::pair<int, int>;  // stage, micro-batch
+  // The place of messages: gradient or not, from rank, to rank. A single rank has one place for each unit.
+  using Place = std::tuple<bool, int, int>;
 
-  // Whether there is a stage on the side that this comes from.
+  // Returns whether there is a stage on the side from which the output or gradient comes.
   bool needs(int stage, bool gradient) const { return gradient ? stage + 1 < schedule_.stages() : stage > 0; }
 
   std::deque<Unit>& queue(bool gradient, int from_stage, int to_stage, int micro_batch) {
@@ -85,7 +86,8 @@ class Judge {
     }
     if (gradient && !forward_.contains(unit)) return false;
     if (!(gradient ? input_ : forward_).insert(unit).second) return false;
-    if (needs(stage, !gradient)) {  // a neighbour on that side waits for it
+    // A neighbour on that side waits for the message.
+    if (needs(stage, !gradient)) {
       queue(gradient, stage, gradient ? stage - 1 : stage + 1, action.micro_batch).push_back(unit);
     }
     return action.kind != ActionKind::Backward || weights(unit);
@@ -103,7 +105,7 @@ class Judge {
   std::map<Place, std::deque<Unit>> queues_, alone_;
 };
 
-// One edit: two actions change places, one goes, comes twice, moves, or becomes another.
+// Makes one edit: two actions change places, or one is removed, repeated, moved or changed.
 std::string mutate(PipelineSchedule& schedule, Random& random) {
   std::vector<Action>& actions = schedule.actions[index(below(random, schedule.ranks))];
   if (actions.empty()) return "none";
@@ -158,7 +160,7 @@ TEST(Mutants, AreCaughtOrHarmless) {
   RecordProperty("changed_and_harmless", changed_and_harmless);
 }
 
-// What verify() accepts runs, on threads, to the same bits.
+// Schedules that verify() accepts run on threads and give the same bits.
 TEST(Mutants, HarmlessOnesRun) {
   Random random(7);
   int runs = 0;

@@ -1,5 +1,5 @@
-// Pipelines that run: the same bits whatever the schedule and the number of ranks, the payload of the formula, and no
-// rank left waiting by another's failure.
+// Pipelines give the same bits with every schedule and number of ranks, and send the bytes of the formula. No rank
+// waits for ever when another fails.
 #include "training/pipeline/pipeline.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return all;
 }
 
-// `stages` one after the other, micro-batch by micro-batch, without a pipeline.
+// Runs `stages` one after the other, micro-batch by micro-batch, without a pipeline.
 PipelineOutcome by_hand(int stages, int micro_batches, std::size_t count, int steps) {
   std::vector<FakeStage> chain;
   for (int stage = 0; stage < stages; ++stage) chain.emplace_back(stage, stages, micro_batches, count);
@@ -56,7 +56,8 @@ PipelineOutcome by_hand(int stages, int micro_batches, std::size_t count, int st
 }
 
 TEST(FakeStage, HasTheGradientsThatDifferencesGive) {
-  // loss = sum over i of g_i (a x_i + m), with the last stage's own g: its derivative by a is sum of g_i x_i.
+  // The loss is the sum over i of g_i (a x_i + m), with the last stage's own g. Its derivative by a is the sum of g_i
+  // x_i.
   FakeStage stage(0, 1, 1, 2);
   stage.forward(0, {}, {});
   stage.backward(0, {}, {});
@@ -135,7 +136,7 @@ TEST(Pipeline, MoreMicroBatchesThanCallsInFlight) {
   EXPECT_EQ(bits(outcome.weight_gradients), bits(by_hand(2, count, 1, 1).weight_gradients));
 }
 
-// A stage throws on one rank: all ranks throw, within seconds, and no buffer is lost.
+// A stage throws on one rank. All ranks throw within seconds, and no buffer is lost.
 TEST(Pipeline, AnExceptionOfAStageReachesAllRanks) {
   const PipelineSchedule schedule = schedule_of("1f1b", 4, 1, 6);
   for (int failing = 0; failing < 4; ++failing) {
@@ -169,7 +170,7 @@ TEST(Pipeline, AnExceptionOfAStageReachesAllRanks) {
   }
 }
 
-// create() on 2 ranks; the error of each.
+// Calls create() on 2 ranks and returns the error of each.
 std::vector<std::string> creation_errors(const std::function<PipelineSchedule(int rank)>& schedule,
                                          const std::function<std::size_t(int rank)>& count, std::size_t chunks) {
   std::vector<std::string> errors(2);

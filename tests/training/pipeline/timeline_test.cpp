@@ -1,4 +1,4 @@
-// Timelines: idle shares, measured beside computed.
+// Timelines give idle shares, which are measured and compared with the computed ones.
 #include "training/pipeline/timeline.hpp"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(Timeline, MeanCosts) {
   EXPECT_EQ(halves.backward_weights, 11);
 }
 
-// Of zb_h1 with costs in the paper's proportion; the others' do not depend on them.
+// The costs have the paper's proportion, on which only zb_h1 depends.
 TEST(Timeline, ClosedFormsAreWhatTheSimulationFinds) {
   for (const ScheduleBuilder& builder : schedule_builders()) {
     for (const int micro_batches : {4, 12}) {
@@ -76,9 +76,10 @@ TEST(Timeline, NoClosedFormWhereItsConditionFails) {
   EXPECT_FALSE(paper_idle_share(own, {}));
 }
 
-// Stages that sleep, as long for forward as for each part of the backward pass (of all chunks of a rank): a sleep takes
-// no core. On a busy machine messages and wake-ups are late by some time, which makes ranks idle, so stages that sleep
-// longer are tried, up to 96 ms, until the share is within 0.08 of the computed one. (gpipe and zb_h1 are 0.16 apart.)
+// The stages sleep, because a sleep takes no core. They sleep as long for forward as for each part of the backward pass
+// (of all chunks of a rank). On a busy machine messages and wake-ups are late by some time, which makes ranks idle. The
+// test therefore tries longer sleeps, up to 96 ms, until the share is within 0.08 of the computed one. (gpipe and zb_h1
+// are 0.16 apart.)
 class MeasuredIdleShare : public testing::TestWithParam<const char*> {};
 
 void expect_in_order(const std::vector<Timeline>& timelines, const PipelineSchedule& schedule,
@@ -94,8 +95,8 @@ void expect_in_order(const std::vector<Timeline>& timelines, const PipelineSched
   }
 }
 
-// Mean of the ranks' idle shares in the step nearest to `computed`, of three whose actions of a rank's chunks sleep
-// `time`.
+// Returns the mean of the ranks' idle shares in that one of three steps which is nearest to `computed`. Each action of
+// a chunk sleeps `time`.
 double measured_idle_share(const PipelineSchedule& schedule, std::chrono::microseconds time, double computed) {
   test::Run run;
   run.steps = 3;

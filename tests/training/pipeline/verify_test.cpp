@@ -1,4 +1,5 @@
-// Schedules as data: their text, their proof, the idle shares of the papers, and what the proof catches.
+// Schedules are data: the tests read their text and their proof, compare idle shares with the papers, and show what the
+// proof catches.
 #include "training/pipeline/verify.hpp"
 
 #include <gmock/gmock.h>
@@ -83,7 +84,7 @@ TEST(MakeSchedule, NamesAWrongShape) {
   EXPECT_THAT(error("gpipe", 1, 1, 0), HasSubstr("0 micro-batches"));
 }
 
-// All of them, few micro-batches and numbers that do not divide included.
+// All schedules are proved, also with few micro-batches and numbers that do not divide.
 TEST(Verify, ProvesEveryScheduleAndItsMemory) {
   for_each_schedule(7, 17, [](std::string_view name, int p, int v, int m) {
     const Result<ScheduleProof> proof = verify(schedule_of(name, p, v, m));
@@ -122,7 +123,7 @@ TEST(Simulate, IdleSharesAreThoseOfThePapers) {
   });
 }
 
-// (p - 1)(F + B - W) against (p - 1)(F + B + W), where the parts differ a little, too.
+// The bubble of zb_h1 is (p - 1)(F + B - W), that of 1f1b is (p - 1)(F + B + W). Here the parts also differ a little.
 TEST(Simulate, ZeroBubbleIsShorter) {
   for (const ScheduleCosts& costs : {ScheduleCosts{10, 10, 10, 0}, ScheduleCosts{10, 11, 9, 0}, {10, 12, 8, 1}}) {
     const std::int64_t zb_h1 = simulate(schedule_of("zb_h1", 4, 1, 8), costs).value().makespan;
@@ -141,8 +142,8 @@ TEST(Simulate, MessagesTakeTime) {
   EXPECT_EQ(simulate(schedule_of("gpipe", 2, 1, 1), {-1, 0, 0, 0}).error().code, ErrorCode::InvalidArgument);
 }
 
-// Rank 0 runs `ahead` forwards while rank 1 is busy with its first backward pass and, where it `waits`, until rank 0
-// gives it the gradient that comes after these forwards.
+// Returns a schedule in which rank 0 runs `ahead` forwards while rank 1 is busy with its first backward pass. If rank 1
+// `waits`, it needs the gradient that rank 0 gives it after these forwards.
 PipelineSchedule running_ahead(int ahead, bool waits) {
   const auto all = [&](const char* letters, int first) {
     std::string words;

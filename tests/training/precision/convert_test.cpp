@@ -1,4 +1,5 @@
-// Conversions against an exact reference: every code's value by its definition, and the nearest by searching them.
+// Conversions are compared with an exact reference. It computes every code's value by its definition, and searches them
+// for the nearest one.
 #include "training/compute/convert.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ struct Case {
   const char* name;
   int bits;
   int mantissa;
-  bool ieee;       // the largest exponent is infinity's and NaN's; else the very last code is NaN
+  // True: the largest exponent belongs to infinity and NaN. False: only the very last code is NaN.
+  bool ieee;
   bool saturates;  // finite values never become infinity
 };
 constexpr std::array<Case, 4> kCases = {{{DataType::BFloat16, "bf16", 16, 7, true, false},
@@ -36,7 +38,7 @@ constexpr std::array<Case, 4> kCases = {{{DataType::BFloat16, "bf16", 16, 7, tru
 
 int exponent_bits(const Case& of) { return of.bits - 1 - of.mantissa; }
 
-// A code without its sign, in float64.
+// Returns the value in float64 of a code without its sign.
 double value_of(const Case& of, unsigned code) {
   const int exponent = static_cast<int>(code >> of.mantissa);
   const auto fraction = static_cast<double>(code & ((1u << of.mantissa) - 1));
@@ -52,14 +54,14 @@ unsigned nan_code(const Case& of) {
   return of.ieee ? last >> of.mantissa << of.mantissa | 1u << (of.mantissa - 1) : last;
 }
 
-// All finite magnitudes, by code.
+// Returns all finite magnitudes, by code.
 std::vector<double> finite_values(const Case& of) {
   std::vector<double> values;
   for (unsigned code = 0; std::isfinite(value_of(of, code)); ++code) values.push_back(value_of(of, code));
   return values;
 }
 
-// The code that a float narrows to.
+// Returns the code that a float narrows to.
 unsigned nearest(const Case& of, const std::vector<double>& values, float value) {
   const auto last = static_cast<unsigned>(values.size() - 1);
   const unsigned sign = std::signbit(value) ? 1u << (of.bits - 1) : 0u;
@@ -102,7 +104,8 @@ std::vector<float> widened_all(const Case& of) {
   return values;
 }
 
-// Values where something changes: every code's, what lies in the middle of two and its neighbours, and the edges.
+// Returns values near which the result changes: every code's value, the middle of two codes with its neighbours, and
+// the edges.
 std::vector<float> telling_values(const Case& of) {
   std::vector<float> values = {0,      kInfinity,      kNan,         std::bit_cast<float>(0x7f800001u),
                                1e-45f, 1.1754942e-38f, 3.4028235e38f};

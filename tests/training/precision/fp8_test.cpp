@@ -1,4 +1,4 @@
-// Linear layers with 8-bit factors, against products of factors rounded by hand.
+// Linear layers with 8-bit factors are compared with products of factors rounded by hand.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -38,7 +38,7 @@ std::vector<float> product(const MatrixView& left, const MatrixView& right) {
   return result;
 }
 
-// Columns of `whole`, which has `width`.
+// Returns these columns of `whole`, which has `width` columns.
 std::vector<float> columns_of(const std::vector<float>& whole, std::int64_t width, const Range& columns) {
   std::vector<float> part;
   for (std::size_t row = 0; row < whole.size(); row += static_cast<std::size_t>(width)) {
@@ -48,8 +48,8 @@ std::vector<float> columns_of(const std::vector<float>& whole, std::int64_t widt
   return part;
 }
 
-// One value is so far from the others that its scale makes them subnormal: a rank that has not got it must use that
-// scale, too.
+// Makes one value so far from the others that its scale makes them subnormal. A rank that does not hold this value must
+// use the same scale.
 std::vector<float> with_peak(std::vector<float> values, float peak) {
   values.front() = peak;
   return values;
@@ -74,7 +74,7 @@ struct Expected {
   }
 };
 
-// Puts the whole weight's values into the part held here.
+// Puts the whole weight's values into the part that this rank holds.
 void fill(Parameter& parameter, const std::vector<float>& whole) {
   for_each_run(parameter, [&](const Run& run) {
     std::copy_n(whole.begin() + run.global, run.count, parameter.value.begin() + run.local);
@@ -91,8 +91,8 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, bool 
 
 class Linear : public testing::TestWithParam<int> {
  protected:
-  // Calls `check` on each rank with a layer whose weight is Expected's. Leaves the whole weight's gradient, where that
-  // was computed.
+  // Calls `check` on each rank with a layer whose weight is that of Expected. Returns the whole weight's gradient, if
+  // `check` has computed it.
   template <typename Layer>
   std::vector<float> on_each_rank(bool divided_rows, const std::function<void(TensorRegion&, Layer&)>& check) {
     std::mutex mutex;
@@ -146,7 +146,7 @@ TEST_P(Linear, ByRowsMultipliesRoundedFactors) {
   EXPECT_TRUE(same_bits(on_each_rank<RowParallelLinear>(false, check), expected_.dw));
 }
 
-// Rows divided between layers are gathered after rounding: the same values, at the scale of all rows.
+// Rows divided between layers are gathered after rounding: they have the same values, at the scale of all rows.
 TEST_P(Linear, OfDividedRowsHasTheScaleOfAll) {
   on_each_rank<ColumnParallelLinear>(true, [&](TensorRegion& region, ColumnParallelLinear& layer) {
     const Range columns = here(region, kOutputs);

@@ -1,4 +1,4 @@
-// The loss scale: when it grows, when it backs off, and what of it is kept.
+// The loss scale grows and backs off at the right steps, and its state can be kept.
 #include "training/precision/grad_scaler.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// float16 whose gradients overflow: every rank of every axis skips the same step, and training goes on.
+// The gradients of float16 overflow. Every rank of every axis skips the same step, and training goes on.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -30,12 +30,13 @@ struct Seen {
   std::int64_t optimizer_steps = 0;
 };
 
-// One gradient of this rank becomes infinite.
+// Makes one gradient of this rank infinite.
 void spoil(std::span<const training::Piece> pieces) {
   const_cast<float&>(pieces.front().gradient.front()) = std::numeric_limits<float>::infinity();
 }
 
-// By rank, then by step, as they were before the step was taken; `bad_rank` has an infinite gradient in kBadStep.
+// Returns the state before each step, by rank and then by step. The rank `bad_rank` has an infinite gradient in
+// kBadStep.
 std::vector<std::vector<Seen>> watch(const TrainOptions& options, int bad_rank) {
   std::vector<std::vector<Seen>> seen(static_cast<std::size_t>(options.mesh.ranks()));
   const TrainingRun run = train(options, kSteps, [&](Trainer& trainer) {
@@ -74,7 +75,7 @@ TEST(Overflow, OnOneRankOfAnyAxisSkipsTheStepOnAll) {
   }
 }
 
-// Gradients that really overflow, in float16 on their way and in the layers.
+// Gradients really overflow, in float16 messages and in the layers.
 TEST(Overflow, OfAScaleThatIsTooHighFindsOneThatFits) {
   TrainOptions options = options_of("float16");
   options.mesh = {.dp = 2, .tp = 2};
@@ -94,7 +95,7 @@ TEST(Overflow, OfAScaleThatIsTooHighFindsOneThatFits) {
   EXPECT_LT(run.losses.back(), 0.95 * run.losses.front());
 }
 
-// Gradients are divided by the scale again: a step of plain descent is as long as float32's.
+// Gradients are divided by the scale again, so a step of plain descent is as long as that of float32.
 TEST(Overflow, LeavesTheLengthOfAStepAlone) {
   TrainOptions options = options_of("float32");
   options.optimizer = OptimizerKind::Sgd;
@@ -138,7 +139,7 @@ void load(Trainer& trainer, Communicator& world, const std::string& folder) {
   trainer.resume_at(state.step, state.optimizer_steps);
 }
 
-// Master weights, moments and the loss scale come back: the curve goes on with the same bits.
+// A checkpoint gives back master weights, moments and the loss scale. The curve then goes on with the same bits.
 TEST(Overflow, BeforeACheckpointIsRememberedByIt) {
   for (const char* precision : {"bfloat16", "float16"}) {
     SCOPED_TRACE(precision);

@@ -1,4 +1,4 @@
-// Linear layers divided over ranks: the values of one rank, and the bytes of the closed forms.
+// Linear layers divided over ranks have the values of one rank, and communicate the bytes of the closed forms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ struct Problem {
   std::int64_t rows = 12;
   std::int64_t inputs = 30;
   std::int64_t outputs = 42;
-  int parts = 1;       // the divided axis is so many fields (queries, keys, values), each of them divided
+  // The divided axis has this number of fields (queries, keys, values), each of which is divided.
+  int parts = 1;
   bool summed = true;  // false plants an error: no rank communicates
   bool bias = true;
 };
@@ -30,8 +31,9 @@ struct Problem {
 struct Outcome {
   std::vector<float> y;
   std::vector<float> x_gradient;
-  WholeGradients gradients;                     // of two equal backward passes
-  std::vector<std::array<Payload, 3>> traffic;  // of each rank: forward, backward, weights
+  WholeGradients gradients;  // of two equal backward passes
+  // The traffic of each rank: forward, backward, weights.
+  std::vector<std::array<Payload, 3>> traffic;
 };
 
 std::int64_t divided_width(const Problem& problem) {
@@ -67,7 +69,7 @@ std::vector<float> held_columns(const Problem& problem, int rank, const std::vec
   return held;
 }
 
-// One rank's run of the layer; its results become part of the outcome.
+// Runs the layer on one rank and adds the results to the outcome.
 template <typename Layer>
 void run_rank(const Problem& problem, TestRank rank, std::mutex& mutex, Outcome& outcome) {
   const int index = rank.group.rank();
@@ -148,7 +150,7 @@ std::vector<Problem> problems() {
         }
       }
       all.push_back({.kind = kind, .ranks = ranks, .sequence_parallel = true, .rows = 3, .parts = 3, .bias = false});
-      all.push_back({.kind = kind, .ranks = ranks, .inputs = 3, .outputs = 2});  // ranks that hold nothing
+      all.push_back({.kind = kind, .ranks = ranks, .inputs = 3, .outputs = 2});  // some ranks hold nothing
     }
   }
   return all;
@@ -220,7 +222,7 @@ TEST(Linear, SequenceParallelismKeepsTheBitsOfTensorParallelism) {
   }
 }
 
-// Payload of one call on [rows][width], by operation: "_v" where rows do not divide.
+// Returns the payload of one call on [rows][width], by operation; its name has "_v" where rows do not divide.
 Payload one_call(const Problem& problem, const std::string& operation, std::int64_t width) {
   if (problem.ranks == 1) return {};
   const bool varies = operation != "all_reduce" && problem.rows % problem.ranks != 0;
@@ -243,7 +245,7 @@ TEST(Linear, CommunicatesTheBytesOfTheClosedForms) {
   }
 }
 
-// The bound above is narrow enough to see a rank that does not sum.
+// One rank does not sum. The bound above is narrow enough to notice it.
 TEST(Linear, AMissingSumExceedsTheBound) {
   for (const Kind kind : {Kind::Column, Kind::Row}) {
     const Problem problem{.kind = kind, .ranks = 2, .summed = false};

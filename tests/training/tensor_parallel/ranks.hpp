@@ -1,4 +1,4 @@
-// Ranks of a training group as threads of the test, and what the tests of divided layers compare.
+// Runs ranks of a training group as threads of the test, and gives the tests of divided layers values to compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ struct TestRank {
   CommunicationAccounting& traffic;
 };
 
-// Calls body on a thread for each rank of a group `name`; of one rank, alone. An exception fails the test and ends the
-// other ranks' calls.
+// Calls `body` on a thread for each rank of a group `name`, or on this thread for one rank. An exception fails the test
+// and ends the other ranks' calls.
 inline void on_ranks(int ranks, const std::string& name, const std::function<void(TestRank)>& body) {
   const auto guarded = [&](Group group, MemoryAccounting& memory, CommunicationAccounting& traffic) {
     try {
@@ -73,7 +73,7 @@ inline void put_rows(std::vector<float>& whole, std::int64_t width, const Range&
   std::copy(part.begin(), part.end(), whole.begin() + rows.begin * width);
 }
 
-// |a - b| / |b|, over all elements; infinite where sizes differ or one is no number.
+// Returns |a - b| / |b| over all elements. The result is infinite where sizes differ or an element is no number.
 inline double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double difference = 0;
@@ -86,17 +86,17 @@ inline double relative_difference(const std::vector<float>& a, const std::vector
   return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
 }
 
-// What float32 sums of some hundred terms may differ by when they are formed in another order.
+// The bound for the difference of float32 sums of some hundred terms that are formed in another order.
 inline constexpr double kFloat32Bound = 1e-6;
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Operation: calls and payload bytes.
+// The calls and payload bytes of each operation.
 using Payload = std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>;
 
-// What was counted since the last time.
+// Returns what was counted since the last call.
 inline Payload take(CommunicationAccounting& traffic) {
   Payload payload;
   for (const auto& [key, counted] : traffic.all()) payload[key.second] = {counted.calls, counted.bytes};
@@ -104,7 +104,7 @@ inline Payload take(CommunicationAccounting& traffic) {
   return payload;
 }
 
-// A rank's parameters with memory: values by their index in the whole parameter, gradients zero.
+// Gives memory to a rank's parameters. Values are drawn by their index in the whole parameter, and gradients are zero.
 class Storage {
  public:
   explicit Storage(ParameterList& parameters) {
@@ -123,8 +123,8 @@ class Storage {
   std::deque<std::vector<float>> gradients_;
 };
 
-// The whole gradients: ranks put theirs in. Parts of a partial gradient are summed; copies must have equal bits. Of one
-// thread at a time.
+// The whole gradients, into which ranks put their parts. The parts of a partial gradient are summed; copies must have
+// equal bits. Only one thread at a time may use an object.
 class WholeGradients {
  public:
   void put(const Parameter& parameter) {
@@ -148,7 +148,7 @@ class WholeGradients {
   std::map<std::string, std::vector<float>> wholes_;
 };
 
-// The code and message of the Exception that `call` throws.
+// Returns the code and message of the Exception that `call` throws.
 inline Error error_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,4 +1,5 @@
-// The vocabulary divided over ranks: embedding, output layer and loss as on one rank, padding without a part in them.
+// The vocabulary is divided over ranks. Embedding, output layer and loss are those of one rank, and padding has no part
+// in them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ struct Outcome {
   std::vector<float> x_gradient;
   WholeGradients gradients;  // of the embedding and the output layer
   double loss = 0;
-  std::vector<std::array<Payload, 6>> traffic;  // of each rank, as the calls are made
+  std::vector<std::array<Payload, 6>> traffic;  // of each rank, in the order of calls
 };
 
 std::vector<std::int32_t> draw_tokens(const char* name, const Problem& problem) {
@@ -44,7 +45,7 @@ std::vector<std::int32_t> draw_tokens(const char* name, const Problem& problem) 
   return tokens;
 }
 
-// This rank's columns into the whole [rows][vocabulary]; its padding must be zero.
+// Puts this rank's columns into the whole [rows][vocabulary]. Expects that its padding is zero.
 void put_columns(const Problem& problem, const Range& columns, const std::vector<float>& here,
                  std::vector<float>& whole) {
   whole.resize(static_cast<std::size_t>(problem.rows * problem.vocabulary));
@@ -149,7 +150,7 @@ double worst_difference(const Outcome& a, const Outcome& b) {
                    std::abs(a.loss - b.loss) / b.loss});
 }
 
-// Loss and gradient of logits, in float64.
+// Computes the loss and the gradient of logits in float64.
 double reference_loss(const Problem& problem, const std::vector<float>& logits, std::vector<float>& gradient) {
   const std::vector<std::int32_t> targets = draw_tokens("targets", problem);
   double loss = 0;
@@ -184,7 +185,7 @@ TEST(Vocabulary, LossAndGradientAreThoseOfFloat64) {
   }
 }
 
-// Padding that took part in the softmax would be seen: so one more token is.
+// One more token takes part in the softmax. The bound must show it, as it would show padding there.
 TEST(Vocabulary, OneMoreTokenExceedsTheBound) {
   const Problem problem{};
   const Outcome outcome = run(problem);
@@ -263,7 +264,7 @@ TEST(Vocabulary, RefusesTokensOutsideOfItNamingRowAndValue) {
     const Storage storage(parameters);
     std::vector<float> logits(9);
     std::vector<float> embedded(6);
-    // 5 is padding of the second rank.
+    // Token 5 is padding of the second rank.
     const Error of_target = error_of([&] { layer.cross_entropy(logits, std::array<std::int32_t, 3>{0, 5, 1}, 1); });
     EXPECT_EQ(of_target.code, ErrorCode::InvalidArgument);
     EXPECT_EQ(of_target.message, "wte.weight: the target of row 1 is 5, but must be in 0 .. 4");

@@ -1,4 +1,4 @@
-// What the stages of ZeRO move and keep, held to closed forms that are written here.
+// The bytes that the stages of ZeRO move and keep agree with closed forms that are written here.
 #include <gtest/gtest.h>
 
 #include "tests/training/data_parallel/driver.hpp"
@@ -10,7 +10,7 @@ constexpr std::size_t kUnits[] = {13 * 7 + 3 * 7, 7 + 7 * 21 + 7 * 29, 7 + 7 * 2
 
 std::size_t padded(std::size_t elements, std::size_t ranks) { return (elements + ranks - 1) / ranks * ranks; }
 
-// Psi, each bucket padded to a multiple of the ranks: of stages 2 and 3 a unit is a bucket.
+// Returns Psi with each bucket padded to a multiple of the ranks. In stages 2 and 3 a unit is a bucket.
 std::size_t padded_units(std::size_t ranks) {
   std::size_t sum = 0;
   for (const std::size_t unit : kUnits) sum += padded(unit, ranks);
@@ -22,7 +22,7 @@ struct Kept {
   std::size_t optimizers = 1;                 // ranks that divide the moments
 };
 
-// What differs from the formulas; empty where nothing does.
+// Returns a text that says what differs from the formulas, or an empty text.
 std::string memory_mismatch(const std::vector<Outcome>& outcomes, const Kept& kept) {
   std::string mismatch;
   const auto compare = [&](const char* what, std::size_t is, std::size_t formula) {
@@ -39,7 +39,7 @@ std::string memory_mismatch(const std::vector<Outcome>& outcomes, const Kept& ke
       mismatch += "a share too large";
     moments += peak(MemoryTag::Optimizer);
   }
-  // Every element's once: no padding.
+  // The moments have every element once, without padding.
   compare("all moments", moments, outcomes.size() / kept.optimizers * 8 * kSmallModelElements);
   return mismatch;
 }
@@ -60,7 +60,8 @@ TEST(ZeroMemory, StageTwoKeepsItsShareOfTheGradients) {
       job.micro_batches = micro_batches;
       const std::vector<Outcome> outcomes = run(job);
       EXPECT_EQ(memory_mismatch(outcomes, {4 * padded_units(n), 4 * padded_units(n) / n, n}), "");
-      for (const Outcome& outcome : outcomes) {  // the unit in backward and two on their way
+      // The buckets are those of the unit in backward and of two that are being sent.
+      for (const Outcome& outcome : outcomes) {
         EXPECT_EQ(outcome.memory.peak_bytes(MemoryTag::Buckets), 4 * 3 * padded(kUnits[1], n));
         EXPECT_EQ(outcome.memory.bytes(MemoryTag::Buckets), 0u);
       }
@@ -86,7 +87,8 @@ TEST(ZeroMemory, StageThreeKeepsItsShareOfAllAndGathersFewUnits) {
       job.options.prefetch = prefetch;
       const std::vector<Outcome> outcomes = run(job);
       EXPECT_EQ(memory_mismatch(outcomes, {4 * padded_units(n) / n, 4 * padded_units(n) / n, n}), "");
-      for (const Outcome& outcome : outcomes) {  // the unit in use and those ahead of it
+      // The gathered units are the one in use and those ahead of it.
+      for (const Outcome& outcome : outcomes) {
         EXPECT_EQ(outcome.memory.peak_bytes(MemoryTag::Gathered),
                   4 * (1 + static_cast<std::size_t>(prefetch)) * padded(kUnits[1], n));
       }
@@ -139,7 +141,7 @@ TEST(ZeroTraffic, StageTwoScattersEveryMicroBatch) {
   EXPECT_EQ(traffic_mismatch(job, {4 * bytes, bytes, 4 * 5, 5}), "");
 }
 
-// Every micro-batch gathers each unit forward and backward, but the last one once.
+// Every micro-batch gathers each unit forward and backward, except for the last unit, which it gathers once.
 TEST(ZeroTraffic, StageThreeGathersTwiceAMicroBatch) {
   for (const int prefetch : {0, 1, 2}) {
     Job job = job_of(3, 3);
@@ -158,7 +160,7 @@ TEST(ZeroTraffic, HybridMovesAnAllReduceOfTheShardBetweenCopies) {
   EXPECT_EQ(traffic_mismatch(job, {bytes / 2, bytes / 2, 5, 5}, "replicate"), "");
 }
 
-// The checks above see a copy and a call too many.
+// One job keeps a copy too many and another makes a call too many. The checks above must show it.
 TEST(ZeroTraffic, PlantedBugsShow) {
   const std::size_t whole = 4 * padded(kSmallModelElements, 2);
   Job job = job_of(2, 1);

@@ -1,4 +1,4 @@
-// Training state in files: the same bits, no memory, nothing left behind.
+// Training state is kept in files: the bits are the same, it takes no memory, and no file stays behind.
 #include "training/parameters/offload.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class Offload : public testing::Test {
   std::string folder = testing::TempDir() + "wreath_offload_test";
 };
 
-// Of files and shared memory that this process has mapped, in bytes.
+// Returns the resident bytes of files and shared memory that this process has mapped.
 std::size_t resident_of_files() {
   std::ifstream status("/proc/self/status");
   std::size_t sum = 0;

@@ -1,4 +1,4 @@
-// DDP = ZeRO-1 = 2 = 3, bit for bit, however they are set.
+// DDP, ZeRO-1, 2 and 3 have the same bits, with all settings.
 #include <gtest/gtest.h>
 
 #include "tests/training/data_parallel/driver.hpp"
@@ -13,7 +13,7 @@ void expect_same(const std::vector<Outcome>& outcomes, const Outcome& expected, 
   }
 }
 
-// Rank 1 gives up after its second unit; rank 0 must get an error.
+// Rank 1 ends after its second unit; rank 0 must get an error.
 void job_that_ends_early(const Job& job, const std::shared_ptr<Communicator>& world, Outcome& outcome) {
   Mesh mesh = Mesh::create(world, job.shape, outcome.traffic).value();
   ParameterList parameters;
@@ -72,7 +72,8 @@ TEST(Zero, BitsDoNotDependOnOverlapBucketsPrefetchOrTransport) {
   }
 }
 
-// The mean over ranks of sums over micro-batches (0, 1), or the sum of means (2, 3): docstring of ShardedGradients.
+// The result is the mean over ranks of sums over micro-batches (stages 0 and 1), or the sum of means (2 and 3). The
+// comment of ShardedGradients says so.
 TEST(Zero, AccumulatesOverMicroBatches) {
   Job job = job_of(2, 0);
   job.steps = 1;
@@ -90,7 +91,8 @@ TEST(Zero, AccumulatesOverMicroBatches) {
         for (std::size_t i = 0; i < gradient.size(); ++i) {
           float sum = 0;
           for (int m = 0; m < 3; ++m) sum += (gradient_at({0, 0, m}, name, i) + gradient_at({1, 0, m}, name, i)) / 2;
-          if (gradient[i] != 0) {  // not this rank's
+          // A zero belongs to another rank.
+          if (gradient[i] != 0) {
             ASSERT_EQ(gradient[i], sum) << name << " " << i;
           }
         }
@@ -159,7 +161,7 @@ TEST(Zero, HybridShardingHasTheSameBitsOnPowersOfTwo) {
   }
 }
 
-// As zero-bubble schedules do: gradients of the first micro-batch are formed after the second one's backward pass.
+// Gradients of the first micro-batch are formed after the second one's backward pass, as in zero-bubble schedules.
 TEST(Zero, WeightsGradientsMayComeLate) {
   for (const int stage : {0, 1, 2, 3}) {
     Job job = job_of(2, stage);
@@ -196,7 +198,7 @@ TEST(Zero, WeightsGradientsMayComeLate) {
   }
 }
 
-// A rank that leaves in the middle of a step is an error of the others, at once, and memory may go.
+// A rank leaves in the middle of a step. The other ranks get an error at once, and their memory may be freed.
 TEST(Zero, ALostRankIsAnErrorAndNoHang) {
   for (const int stage : {0, 1, 2, 3}) {
     Job job = job_of(2, stage);
@@ -209,7 +211,7 @@ TEST(Zero, ALostRankIsAnErrorAndNoHang) {
   }
 }
 
-// A unit that no rank used: zero gradients, and no call is waited for.
+// No rank uses one unit. Its gradients are zero, and no rank waits for a call.
 TEST(Zero, UnusedUnitsHaveZeroGradients) {
   Job job = job_of(2, 0);
   job.uses = [](int unit, int) { return unit != 2; };
@@ -220,7 +222,7 @@ TEST(Zero, UnusedUnitsHaveZeroGradients) {
   }
 }
 
-// Stage 1 allows ranks to use different units.
+// Ranks use different units, which stage 1 allows.
 TEST(Zero, UnitsThatOneRankUsedTakePartInStageOne) {
   Job job = job_of(2, 0);
   job.uses = [](int unit, int rank) { return unit != 1 + rank; };

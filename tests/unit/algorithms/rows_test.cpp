@@ -1,4 +1,5 @@
-// What rows promise beyond what verify() proves: their table, their costs in known cases, their shapes.
+// Tests what the rows of the table of algorithms promise beyond what verify() proves: the table, their costs in known
+// cases, and their shapes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,8 @@ TEST(Rows, HaveNamesOfTheirOwn) {
 
 TEST(Rows, GiveEveryCollectiveACanonicalRowAtAnySize) {
   for (const Collective collective : all_collectives()) {
-    if (collective == Collective::Exchange) continue;  // made for the call
+    // The schedule of an exchange is made for its call, so the table has no row for it.
+    if (collective == Collective::Exchange) continue;
     for (const int ranks : {1, 2, 3, 7, 64, 257, 258, 1000, 1024}) {
       const auto fits = [&](const Algorithm& row) {
         return row.collective == collective && row.order == Order::Canonical && row.supports({collective, ranks});
@@ -125,7 +127,7 @@ struct KnownCost {
   double bytes;
 };
 
-// Worked out by hand from the papers' formulas.
+// The costs are worked out by hand from the papers' formulas.
 class KnownCosts : public testing::TestWithParam<KnownCost> {};
 
 TEST_P(KnownCosts, AreWhatTheRowSays) {

@@ -1,4 +1,4 @@
-// Times that nobody lives to see are times without an end.
+// Tests deadlines: they count down, and a deadline beyond the longest time never passes.
 #include "src/base/clock.hpp"
 
 #include <gtest/gtest.h>

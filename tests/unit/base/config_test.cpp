@@ -1,4 +1,4 @@
-// Settings: defaults, bounds, and messages that name the variable.
+// Tests the settings: their defaults, their bounds, and messages that name the variable.
 #include "src/base/config.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Sets a variable while it lives.
+// Sets a variable of the environment for the lifetime of the object.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }

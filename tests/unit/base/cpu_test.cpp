@@ -1,4 +1,4 @@
-// Cores a process may really use, and the cycle counter's scale.
+// Tests how many cores a process may really use, and the scale of the cycle counter.
 #include "src/base/cpu.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-// A file tree that stands for / .
+// Makes a file tree that stands for the root folder.
 class FakeRoot : public ::testing::Test {
  protected:
   void file(const std::string& path, const std::string& text) {

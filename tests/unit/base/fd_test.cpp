@@ -1,4 +1,4 @@
-// Descriptors of a process, and what its children have of them.
+// Tests the descriptors of a process and what happens to them in its children.
 #include "src/base/fd.hpp"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace wreath {
 namespace {
 
-// Gives what `body` returns in a child.
+// Runs `body` in a child and returns what it returns there, or 1000 plus the signal that ended the child.
 template <typename Body>
 int in_child(Body body) {
   const pid_t child = ::fork();
@@ -44,7 +44,7 @@ TEST(Fd, OfAnyOtherKindIsItsChildrensToo) {
   EXPECT_EQ(0, in_child([&] { return is_open(own.get()) && is_open(handed_on.get()) ? 0 : 1; }));
 }
 
-// The number of one that was let go of is another file's by now.
+// A child closes its parent's descriptor, and the number then belongs to another file, which must stay open.
 TEST(Fd, OfAProcessLeavesItsNumberAloneInChildren) {
   Fd own = Fd::of_process(open_null());
   const int number = own.get();
@@ -53,7 +53,8 @@ TEST(Fd, OfAProcessLeavesItsNumberAloneInChildren) {
               Fd moved = std::move(own);
               moved = Fd();
               if (!is_open(number)) return 2;
-              if (in_child([&] { return is_open(number) ? 0 : 3; }) != 0) return 3;  // nor does a grandchild close it
+              // A grandchild does not close the other file either.
+              if (in_child([&] { return is_open(number) ? 0 : 3; }) != 0) return 3;
               Fd childs = Fd::of_process(open_null());
               const int of_child = childs.get();
               if (in_child([&] { return is_open(of_child) ? 4 : 0; }) != 0) return 4;

@@ -1,4 +1,4 @@
-// The checksum of data that may have been altered on its way.
+// Tests the checksum of data that may have been altered on its way.
 #include "src/base/hash.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(Checksum, ChangesWithEveryBit) {
   }
 }
 
-// Zeros of all lengths, and words that have changed places.
+// The checksum differs between zeros of different lengths, and between bytes that have changed places.
 TEST(Checksum, KnowsLengthsAndPlaces) {
   std::set<std::uint64_t> sums;
   for (std::size_t size = 0; size < 200; ++size) sums.insert(checksum(std::vector<std::byte>(size)));

@@ -1,4 +1,4 @@
-// Values, and their text there and back.
+// Tests JSON values and their text in both directions.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -85,7 +85,7 @@ TEST(Json, SaysWhereATextStopsBeingJson) {
   }
 }
 
-// The library would take what stands before it.
+// The JSON library would end at a zero byte and take what stands before it.
 TEST(Json, DoesNotEndAtAByteZero) {
   for (const std::string_view text : {std::string_view("{\"a\":1}\0", 8), std::string_view("{\"a\":1}\0{", 9),
                                       std::string_view("\0{}", 3), std::string_view("[\"a\0b\"]", 7)}) {

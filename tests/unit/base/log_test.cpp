@@ -1,4 +1,4 @@
-// Log lines: their form, their levels, and that they arrive whole.
+// Tests the log: the form of its lines, its levels, and that each line arrives whole.
 #include "src/base/log.hpp"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// What `body` writes to stderr in a process of its own, with one variable set.
+// Returns what `body` writes to stderr in a process of its own, with one variable set.
 template <typename Body>
 std::string stderr_of(const char* name, const std::string& value, Body body) {
   int ends[2];

@@ -1,4 +1,4 @@
-// A thread asks for short turns and stays an ordinary one.
+// Tests that a thread that asks for short turns stays an ordinary thread.
 #include "src/base/slice.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Sockets between two ends on one host.
+// Tests sockets and their addresses on one host.
 #include "src/base/socket.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string congestion_control(int socket) {
   return name.data();
 }
 
-// Set on a connection that exists already it is too late: what bbr began to pace stays paced.
+// It is too late to choose reno on a connection that exists already: a socket that had bbr goes on pacing.
 TEST(Socket, EndsOnOneHostAreUnpacedFromTheirBegin) {
   const Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   set_unpaced(probe.get());
@@ -44,7 +44,8 @@ std::string read_back(const std::string& text) {
   return address ? address->text() : address.error().message;
 }
 
-// As users write them: with brackets around IPv6, and with the interface behind what means something there alone.
+// Users write addresses in these forms. IPv6 may have brackets, and a link-local address has its interface at its end,
+// since it means something only there.
 TEST(SocketAddress, IsReadAsItIsWritten) {
   EXPECT_EQ(read_back("10.0.0.1"), "10.0.0.1:7");
   EXPECT_EQ(read_back("fd00::1"), "[fd00::1]:7");

@@ -1,4 +1,4 @@
-// The table of dtypes, and what is asked of it.
+// Tests the table of dtypes and the functions that read it.
 #include "wreath/types.hpp"
 
 #include <gtest/gtest.h>

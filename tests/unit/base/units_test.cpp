@@ -1,4 +1,4 @@
-// Sizes as people write them.
+// Tests sizes in the form in which people write them.
 #include "wreath/units.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Bits that are flipped between a rank and the meeting point: the start fails and says so.
+// Tests that a start fails, and says why, when bits are flipped between a rank and the meeting point.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 enum class Way { ToPoint, FromPoint };
 
-// Behind the proof begins what must not be altered unseen.
+// Returns the offset of the first byte after the proof: every change from there on must be noticed.
 std::size_t behind_proof(Way way) { return (way == Way::ToPoint ? kOpeningBytes : kGreetingBytes) + kTagBytes; }
 
 // Carries one connection to the meeting point, and flips one bit of the byte at `at` on its way.
@@ -77,8 +77,8 @@ class Relay {
   std::thread thread_;
 };
 
-// A start of two ranks, the second behind a relay: what its failure is called, or else empty. `flipped`: there was
-// something to flip.
+// Starts two ranks, the second behind a relay. Returns the errors, or an empty text where both succeed. `flipped`
+// becomes true where the connection had a byte at `at`.
 std::string start_with_flip(Way way, std::size_t at, bool& flipped) {
   const MeetingPlace place = open_meeting();
   Relay relay(place.candidates[0], way, at);

@@ -1,4 +1,4 @@
-// The decoder of start-up messages takes what the encoder wrote, and nothing else.
+// Tests that the decoder of start-up messages accepts what the encoder wrote, and nothing else.
 #include "src/bootstrap/codec.hpp"
 
 #include <gmock/gmock.h>
@@ -135,7 +135,7 @@ TEST(Codec, SurvivesRandomAndDamagedBytes) {
   EXPECT_GT(accepted, 0U);
 }
 
-// Two ends with one key.
+// Holds two connected ends with the same key.
 struct SealedEnds {
   Connection near;
   Connection far;

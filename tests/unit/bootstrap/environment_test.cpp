@@ -1,4 +1,4 @@
-// Jobs that a launcher describes in the environment.
+// Tests jobs that a launcher describes in the environment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 const std::string kKey(64, '7');
 
-// A clean environment, a home without a key, and 16 ports nobody else uses.
+// Sets up a clean environment, a home without a key, and 16 ports that nobody else uses.
 class EnvironmentJobs : public ::testing::Test {
  protected:
   Result<Membership> start(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
@@ -114,7 +114,8 @@ TEST_F(EnvironmentJobs, WithAKeyMeetOverTcp) {
 
 TEST_F(EnvironmentJobs, PassPortsThatAreInUse) {
   const Environment key{{{"WREATH_KEY", kKey}}};
-  const Fd silent = occupy(port_);  // accepts nobody, like a launcher's store that says nothing
+  // The listener accepts nobody, like a launcher's store that says nothing.
+  const Fd silent = occupy(port_);
   const Fd second = occupy(static_cast<std::uint16_t>(port_ + 1));
   const auto results = join_all(3, [&](int rank) { return start(rank, 3); });
   for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
@@ -138,10 +139,11 @@ Variables by_slurm(const Variables& more) {
   return all;
 }
 
-// However ranks of several hosts are started, the one that has no key says what is missing, where it belongs, and what
-// makes it.
+// Ranks of several hosts may be started in any way. The rank without a key says what is missing, where it belongs, and
+// what makes it.
 TEST_F(EnvironmentJobs, WithoutAKeyNameItWhateverStartedThem) {
-  const std::string unknown(70, 'n');  // no name that can be looked up is as long
+  // The name is longer than any name that can be looked up.
+  const std::string unknown(70, 'n');
   struct Situation {
     Variables variables;
     std::string words;
@@ -172,7 +174,8 @@ TEST_F(EnvironmentJobs, StartInsecurelyOnlyWhenAsked) {
   for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
 }
 
-// Two jobs of one user and key whose port ranges overlap: the second finds the first at its own first port.
+// Two jobs of one user have one key, and their port ranges overlap: the second job finds the first at its own first
+// port.
 TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
   const Environment key{{{"WREATH_KEY", kKey}}};
   const auto lower = static_cast<std::uint16_t>(port_ - 1);
@@ -194,7 +197,7 @@ TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
   EXPECT_TRUE(first) << first.error().message;
 }
 
-// Gives the places where jobs meet on this machine: names of UNIX sockets, by inode.
+// Returns the places where jobs meet on this machine: names of UNIX sockets, by inode.
 std::map<std::string, std::string> meeting_names() {
   std::map<std::string, std::string> names;
   std::ifstream sockets("/proc/net/unix");
@@ -206,7 +209,7 @@ std::map<std::string, std::string> meeting_names() {
   return names;
 }
 
-// The one of them that is this process's own.
+// Returns the name of the meeting that this process serves, or an empty text where it serves none.
 std::string own_meeting_name() {
   const auto names = meeting_names();
   std::error_code gone;
@@ -219,7 +222,7 @@ std::string own_meeting_name() {
   return {};
 }
 
-// Whoever comes late to a meeting that failed is still told why: it lingers.
+// Waits until this process serves no meeting. A failed meeting stays for a while, to give late ranks the reason.
 void await_no_meeting() {
   while (!own_meeting_name().empty()) sleep_ms(1);
 }
@@ -233,7 +236,7 @@ TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereTheyWaitedInVain) {
   await_no_meeting();
 }
 
-// As under a Slurm whose nodes share one machine and its loopback address.
+// The machine is like one under a Slurm whose nodes share it and its loopback address.
 TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereSeveralHostsMetAtASocketOfOne) {
   struct Situation {
     Variables variables;

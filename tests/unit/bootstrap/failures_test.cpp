@@ -1,4 +1,4 @@
-// Starts that cannot succeed: every rank that came is told why, in time.
+// Tests starts that cannot succeed: every rank that came gets the reason in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ void expect_all_told(const Results& results, const ::testing::Matcher<std::strin
   }
 }
 
-// Goes to the meeting as `hello` and keeps the connection.
+// Connects to the meeting with the message `hello` and keeps the connection.
 Connection raw_guest(const MeetingPlace& place, const Hello& hello) {
   Identity self = place.self;
   self.greeting.rank = hello.rank;
@@ -107,7 +107,7 @@ TEST(StartupFailure, RefusesABadNumberOfRanks) {
   }
 }
 
-// A guest that has come as far as the table of all ranks.
+// Takes a guest through the start-up messages up to the table of all ranks.
 Connection at_the_table(Connection guest) {
   (void)recv_message(guest, Deadline::after_ms(5000));
   (void)send_message(guest, Listening{}, Deadline::after_ms(1000));
@@ -115,7 +115,8 @@ Connection at_the_table(Connection guest) {
   return guest;
 }
 
-// Its end is no failure of the start: whoever started the ranks reads who is at fault by that.
+// Expects the error PeerLost and not StartupFailed: the program that started the ranks reads from the code which rank
+// is at fault.
 void expect_left(const Result<Membership>& result) {
   ASSERT_FALSE(result);
   EXPECT_EQ(name(result.error().code), name(ErrorCode::PeerLost)) << result.error().message;
@@ -139,7 +140,7 @@ TEST(StartupFailure, NamesARankThatLeaves) {
   EXPECT_FALSE(bound.passed());
 }
 
-// Another is the first to say something, for its link to the one that is gone was refused.
+// Another rank is the first to report an error, since its connection to the rank that left was refused.
 TEST(StartupFailure, NamesARankThatLeavesAndNotWhoMissesIt) {
   for (int round = 0; round < 20; ++round) {
     const MeetingPlace place = open_meeting();
@@ -161,7 +162,7 @@ TEST(StartupFailure, NamesARankThatLeavesAndNotWhoMissesIt) {
   }
 }
 
-// All have met, but one of them does not let the others connect.
+// All ranks have met, but one of them does not accept the connections of the others.
 TEST(StartupFailure, NamesARankThatCannotBeReached) {
   const MeetingPlace place = open_meeting();
   const auto results = join_all(2, [&](int i) -> Result<Membership> {
@@ -180,7 +181,8 @@ TEST(StartupFailure, NamesARankThatCannotBeReached) {
   }
 }
 
-// Ranks that share a UNIX socket and are of several hosts: containers, or a host name that somebody changed.
+// The ranks share a UNIX socket but are of several hosts. Containers make this situation, and so does a host name that
+// somebody changed.
 TEST(StartupFailure, SaysWhySeveralHostsMetAtASocketOfOne) {
   MeetingPlace place;
   place.unfit_for_hosts = "this job has no key";

@@ -1,4 +1,4 @@
-// What the start-up tests share.
+// Provides what the start-up tests share.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace wreath {
 
-// Open descriptors of this process.
+// Returns the number of open descriptors of this process.
 inline std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
-// Meeting threads of this process that still run.
+// Returns the number of meeting threads of this process that still run.
 inline int running_meetings() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -34,14 +34,14 @@ inline int running_meetings() {
   return count;
 }
 
-// Until only `count` of them are left, at most 3 s.
+// Waits until at most `count` meetings run, but no longer than 3 s.
 inline void wait_for_meetings(int count) {
   const Deadline deadline = Deadline::after_ms(3000);
   while (running_meetings() > count && !deadline.passed()) sleep_ms(5);
 }
 
-// Remembers how many descriptors are open when no meeting runs; settles() tells whether all are closed
-// that were opened since.
+// Remembers how many descriptors are open when no meeting runs. settles() returns whether all descriptors that were
+// opened since then are closed again.
 class DescriptorCount {
  public:
   bool settles() const {
@@ -72,7 +72,7 @@ inline BootstrapRequest request(int rank, int ranks, std::int64_t timeout_ms = 2
   return {rank, ranks, "settings of rank " + std::to_string(rank), timeout_ms, false};
 }
 
-// Calls `join_one(i)` for i = 0 .. n-1, each in a thread.
+// Calls `join_one(i)` for i = 0 .. n-1, each in a thread, and returns the results by i.
 template <typename JoinOne>
 Results join_all(int n, JoinOne join_one) {
   Results results;
@@ -85,7 +85,7 @@ Results join_all(int n, JoinOne join_one) {
   return results;
 }
 
-// A meeting point on the loopback address, served by a thread, and how to find it.
+// Opens a meeting point on the loopback address, which a thread serves, and returns how to find it.
 inline MeetingPlace open_meeting(const Identity& self = test_identity()) {
   MeetingPlace place;
   place.self = self;

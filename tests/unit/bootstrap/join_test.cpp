@@ -1,4 +1,5 @@
-// Ranks meet: through an id, through the environment, in one process; and what they are told when they cannot.
+// Tests that ranks meet through an id, through the environment and in one process, and the errors they get when they
+// cannot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -16,7 +17,7 @@ namespace wreath {
 namespace {
 
 using ::testing::HasSubstr;
-// Every pair exchanges its numbers over `fd_of(rank, peer)`.
+// Expects that every pair of ranks can exchange its numbers over `fd_of(rank, peer)`.
 template <typename FdOf>
 void expect_linked(int ranks, FdOf fd_of) {
   const Deadline deadline = Deadline::after_ms(5000);
@@ -148,7 +149,8 @@ TEST(Join, BringsEightRanksTogetherOverTcp) {
     const MeetingPlace place = open_meeting();
     auto results = join_all(8, [&](int rank) {
       MeetingPlace mine = place;
-      mine.host = static_cast<std::uint64_t>(rank / 2);  // four hosts, as far as ranks can tell
+      // The ranks see four hosts with two ranks each.
+      mine.host = static_cast<std::uint64_t>(rank / 2);
       return meet(mine, request(rank, 8));
     });
     expect_members(results);

@@ -1,4 +1,4 @@
-// Where keys come from, and which files are refused.
+// Tests where keys come from, and which files are refused.
 #include "src/bootstrap/key.hpp"
 
 #include <gmock/gmock.h>

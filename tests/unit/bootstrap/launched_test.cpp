@@ -1,4 +1,4 @@
-// Which launcher's variables are used, and where its ranks meet.
+// Tests which launcher's variables are used, and where its ranks meet.
 #include "src/bootstrap/launched.hpp"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// No launcher's variables, and no key.
+// Sets up an environment without any launcher's variables and without a key.
 class Launched : public ::testing::Test {
  protected:
   Folder home_;
@@ -133,7 +133,7 @@ TEST_F(Launched, ByMpirunAreNotAlone) {
   }
 }
 
-// mpirun's daemons are a step of Slurm's, whose numbers their children inherit.
+// The daemons of mpirun are a step of Slurm, and their children inherit the step's numbers.
 TEST_F(Launched, ByMpirunWithinASlurmStepAreRefused) {
   const Environment slurm{kSlurm};
   {
@@ -142,7 +142,8 @@ TEST_F(Launched, ByMpirunWithinASlurmStepAreRefused) {
     ASSERT_FALSE(job);
     EXPECT_THAT(job.error().message, AllOf(HasSubstr("OMPI_COMM_WORLD_SIZE=4"), HasSubstr("SLURM_STEP_NUM_TASKS=6")));
   }
-  const Environment own_step{{{"PMI_SIZE", "6"}, {"PMIX_RANK", "3"}}};  // Slurm sets them, too
+  // Slurm sets these variables, too.
+  const Environment own_step{{{"PMI_SIZE", "6"}, {"PMIX_RANK", "3"}}};
   EXPECT_EQ(environment_job().value().ranks, 6);
 }
 
@@ -235,7 +236,7 @@ TEST_F(Launched, UseInterfacesThatRun) {
   EXPECT_THAT(none.error().message, AllOf(HasSubstr("=eth1"), HasSubstr("eth1 10.1.0.1 (down)")));
 }
 
-// They are of use where the user names their interface and it has no other address.
+// Link-local addresses are of use where the user names their interface and it has no other address.
 TEST_F(Launched, UseLinkLocalAddressesWhenAsked) {
   const std::vector<Interface> all{{"eth0", ip("fe80::1%lo"), true, false},
                                    {"eth0", ip("10.0.0.1"), true, false},
@@ -285,7 +286,7 @@ TEST_F(Launched, SayWhyAFileIsOfNoUse) {
   EXPECT_THAT(say(), HasSubstr("mode 0600"));
 }
 
-// Whether they meet by a key or not: the second is told of the first by its pid.
+// The second process gets the pid of the first, whether they meet by a key or not.
 TEST_F(Launched, AsRankZeroTwiceNameBothProcesses) {
   for (const std::string key : {"", "7777777777777777777777777777777777777777777777777777777777777777"}) {
     const Environment torchrun{{{"RANK", "0"},

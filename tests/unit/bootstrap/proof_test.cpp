@@ -1,4 +1,4 @@
-// The proof of the key: who passes, and that nobody else does.
+// Tests the proof of the key: ranks with the key pass, and nobody else does.
 #include "src/bootstrap/proof.hpp"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ Ends make_ends(const Identity& connector, const Identity& acceptor) {
           Handshake::acceptor(std::move(pair.value().second), acceptor)};
 }
 
-// Lets both ends work until neither gets on.
+// Advances both ends in turn until neither can go on.
 void run(Ends& ends) {
   for (int i = 0; i < 8; ++i) {
     ends.connector.advance();
@@ -30,7 +30,7 @@ void run(Ends& ends) {
   }
 }
 
-// What is in a socket right now.
+// Returns the bytes that the socket holds now, or the first 4096 of them.
 std::vector<std::byte> drain(int socket) {
   std::vector<std::byte> bytes(4096);
   const std::ptrdiff_t size = try_recv(socket, bytes);
@@ -61,7 +61,7 @@ TEST(Proof, LeavesNoByteBehind) {
   EXPECT_TRUE(drain(acceptor.connection.get()).empty());
 }
 
-// Gives what a connector with this key says first.
+// Returns the first message of a connector with this key.
 std::vector<std::byte> opening_of(const Identity& identity) {
   Ends ends = make_ends(identity, identity);
   ends.connector.advance();
@@ -81,7 +81,7 @@ TEST(Proof, FailsAtTheFirstWordsWithAnotherKey) {
   EXPECT_EQ(drain(stranger).size(), kGreetingBytes);
 }
 
-// A listener who repeats a rank's first words gets a place for them, and nothing else.
+// A listener that repeats a rank's first message gets a place for it, and nothing else.
 TEST(Proof, FailsWithARepeatedTicketAndGivesNoProofAway) {
   auto pair = socket_pair();
   const int stranger = pair->first.get();
@@ -110,7 +110,7 @@ TEST(Proof, FailsWhenReflected) {
     const int mirror = pair->first.get();
     Handshake victim = connects ? Handshake::connector(std::move(pair->second), test_identity())
                                 : Handshake::acceptor(std::move(pair->second), test_identity());
-    // A start that was overheard, for the acceptor waits for it.
+    // The acceptor waits for a first message, so the attacker sends one that it overheard.
     if (!connects) {
       ASSERT_TRUE(send_all(mirror, opening_of(test_identity()), Deadline::after_ms(100)));
     }
@@ -123,7 +123,7 @@ TEST(Proof, FailsWhenReflected) {
   }
 }
 
-// The proof of one connection is worthless on the next: nonces are fresh.
+// The proof of one connection is worthless on the next, since nonces are fresh.
 TEST(Proof, FailsWhenReplayed) {
   auto wire = socket_pair();
   Handshake honest = Handshake::connector(std::move(wire->second), test_identity());
@@ -169,7 +169,7 @@ TEST(Proof, FailsWhenCutShort) {
   }
 }
 
-// Any flipped bit on the way is noticed: what a greeting says is covered by ticket and proof.
+// Neither end proves the other when any bit is flipped, since the ticket and the proof cover what a greeting says.
 TEST(Proof, FailsWhenABitIsChangedOnTheWay) {
   for (std::size_t position = 0; position < kOpeningBytes; ++position) {
     auto left = socket_pair();
@@ -221,7 +221,7 @@ TEST(Proof, EndsInTimeWhenNobodyAnswers) {
   EXPECT_FALSE(bound.passed());
 }
 
-// SIGPIPE would end this program.
+// The signal SIGPIPE would end this program.
 TEST(Proof, SurvivesAPeerThatIsGone) {
   auto pair = socket_pair();
   pair->second = Fd();

@@ -1,4 +1,4 @@
-// Sealed messages: the next one of the other end is taken, and nothing else.
+// Tests that a seal accepts the next message of the other end, and nothing else.
 #include "src/bootstrap/seal.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ Content content(const std::string& text) {
   return Content({bytes.begin(), bytes.end()});
 }
 
-// Says what is wrong with a frame; empty: it is the next one.
+// Returns what is wrong with a frame, or an empty text where the frame is the next one.
 std::string problem(Seal& reader, const std::vector<std::byte>& frame) {
   const auto bytes = std::span(frame);
   const auto length = Seal::length(bytes.first<kFrameHeaderBytes>(), 1000);
@@ -66,7 +66,7 @@ TEST(Seals, AreOfOneConnection) {
   EXPECT_NE(problem(other, SealPair().connector.write(content("one"))), "");
 }
 
-// Both ends of a proof have the same key, and those of another proof of the same ranks have another.
+// Both ends of a proof have the same key, and the ends of another proof of the same ranks have another.
 TEST(Seals, HaveAKeyOfTheirProof) {
   const auto prove_both = [] {
     auto pair = socket_pair();

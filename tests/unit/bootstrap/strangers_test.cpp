@@ -1,4 +1,4 @@
-// Strangers at the door: they are dropped, and no rank is kept out or slowed by them.
+// Tests connections of strangers: the library drops them, and they neither keep a rank out nor slow it down.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ struct Door {
   std::unique_ptr<Acceptor> acceptor;
 };
 
-// One stranger of kind `kind % 5`; the connection is kept where it stays half open.
+// Sends one stranger of kind `kind % 5`. Returns its connection where the kind leaves it half open, else none.
 Fd send_stranger(const SocketAddress& address, unsigned kind) {
   auto fd = connect_to(address, Deadline::after_ms(2000));
   if (!fd || kind % 5 == 0) return Fd();
@@ -45,7 +45,7 @@ Fd send_stranger(const SocketAddress& address, unsigned kind) {
   return Fd();
 }
 
-// Sends `count` strangers while 8 ranks meet at `place`, at most `kept` of them half open at a time.
+// Sends `count` strangers while 8 ranks meet. At most `kept` of the connections are half open at a time.
 void flood_while_ranks_meet(unsigned count, std::size_t kept) {
   const MeetingPlace place = open_meeting();
   std::atomic<bool> started{false};
@@ -61,7 +61,8 @@ void flood_while_ranks_meet(unsigned count, std::size_t kept) {
   });
   while (!started) sleep_ms(1);
   const auto results = join_all(8, [&](int rank) {
-    while (rank == 7 && !ended) sleep_ms(1);  // the meeting lasts as long as the flood
+    // The meeting lasts as long as the flood.
+    while (rank == 7 && !ended) sleep_ms(1);
     return meet(place, request(rank, 8));
   });
   for (const auto& result : results) EXPECT_TRUE(result) << result.error().message;
@@ -74,7 +75,7 @@ TEST(Strangers, DoNotKeepRanksFromMeeting) {
   EXPECT_TRUE(before.settles());
 }
 
-// 10,000 of them: the long one of this file, still within 30 s.
+// This test sends 10,000 strangers: it is the long one of this file, and still ends within 30 s.
 TEST(StrangersLong, TenThousandDoNotKeepRanksFromMeeting) {
   const Deadline bound = Deadline::after_ms(30'000);
   flood_while_ranks_meet(10'000, 300);
@@ -92,7 +93,8 @@ TEST(Strangers, AreCountedAndDropped) {
   EXPECT_EQ(nobody.error().code, ErrorCode::Timeout);
   EXPECT_EQ(door.acceptor->refused().wrong, 1U);
   EXPECT_EQ(door.acceptor->refused().ended, 1U);
-  EXPECT_EQ(door.acceptor->refused().late, 0U);  // the silent one has time left
+  // The silent stranger has time left.
+  EXPECT_EQ(door.acceptor->refused().late, 0U);
   EXPECT_EQ(door.acceptor->refused().text(),
             "1 connection did not prove the job's key: do all ranks have the same key?; 1 connection ended before a "
             "proof of the job's key");
@@ -106,13 +108,14 @@ TEST(Strangers, ThatSaySlowlyNothingAreDroppedAfterTwoSeconds) {
   EXPECT_EQ(door.acceptor->refused().total(), 1U);
 }
 
-// A rank whose start is over while its handshake is under way has proved nothing wrong.
+// A rank whose start ends while its handshake goes on has proved nothing wrong.
 TEST(Strangers, AreNotThoseWhoWereMerelyLate) {
   testing::internal::CaptureStderr();
   {
     Door door;
     const Fd silent = door.knock();
-    (void)door.knock();  // and one that goes
+    // This stranger closes its connection at once.
+    (void)door.knock();
     ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(100)));
   }
   const std::string logged = testing::internal::GetCapturedStderr();
@@ -148,7 +151,7 @@ TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
   EXPECT_THAT(door.acceptor->refused().text(), Not(HasSubstr("do all ranks have the same key?")));
 }
 
-// Gives what a connector with this key says first.
+// Returns the first message of a connector with this key.
 std::vector<std::byte> opening(int seed) {
   auto wire = socket_pair();
   Handshake::connector(std::move(wire.value().second), test_identity(seed)).advance();
@@ -157,8 +160,8 @@ std::vector<std::byte> opening(int seed) {
   return bytes;
 }
 
-// A connection to `address` from another address of this host, so that it is another's to whom it comes; it has said
-// `first`.
+// Connects to `address` from the address `source` of this host, so that the acceptor takes the connection for another
+// host's. Sends `first` over it.
 Fd come_from(const std::string& source, const SocketAddress& address, std::span<const std::byte> first) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const SocketAddress from = SocketAddress::parse_ip(source, 0).value();
@@ -168,7 +171,8 @@ Fd come_from(const std::string& source, const SocketAddress& address, std::span<
   return fd;
 }
 
-// Some 2,000 strangers a second, each of whom stays and has said `first`, until this ends.
+// Sends some 2,000 strangers a second until the object ends. Each stranger sends `first`, and the latest
+// 600 stay connected.
 class Trickle {
  public:
   Trickle(const SocketAddress& address, std::string source, std::vector<std::byte> first)
@@ -194,15 +198,15 @@ class Trickle {
   std::thread thread_;
 };
 
-// Proves the key as a rank does whose words take 100 ms to come and go.
+// Proves the key like a rank with a round-trip time of 100 ms.
 Handshake::State prove_from_afar(const Door& door) {
   Handshake handshake = Handshake::connector(door.knock(), test_identity(1, 5));
   for (int i = 0; i < 4 && handshake.advance() != Handshake::State::Failed; ++i) sleep_ms(100);
   return handshake.state();
 }
 
-// 200 strangers come while a rank's proof is on its way, and there are places for 128: those without the key never take
-// one for long, and who repeats what a rank has said takes those of its own address.
+// 200 strangers come while a rank's proof is on its way, and there are places for 128. Strangers without the key never
+// hold a place for long. A stranger that repeats a rank's message takes only the places of its own address.
 TEST(Strangers, InATrickleDoNotKeepAFarRankOut) {
   const std::vector<std::pair<std::string, std::vector<std::byte>>> kinds{
       {"127.0.0.1", {}}, {"127.0.0.1", opening(2)}, {"127.0.0.2", opening(1)}};
@@ -220,7 +224,7 @@ TEST(Strangers, InATrickleDoNotKeepAFarRankOut) {
   }
 }
 
-// Whether the other end has closed it.
+// Returns whether the other end has closed the connection.
 bool closed(const Fd& connection) {
   std::array<std::byte, 4096> ignored{};
   std::ptrdiff_t got = 1;
@@ -242,11 +246,12 @@ TEST(Strangers, GiveWayWhereTheyAreMost) {
   }
 }
 
-// Holds RLIMIT_NOFILE at the descriptors open now.
+// Holds RLIMIT_NOFILE at the descriptors that are open now, for the lifetime of the object.
 class NoMoreDescriptors {
  public:
   explicit NoMoreDescriptors(int meetings) {
-    wait_for_meetings(meetings);  // one that ended would give descriptors back
+    // A meeting that ends later would give descriptors back.
+    wait_for_meetings(meetings);
     ::getrlimit(RLIMIT_NOFILE, &before_);
     const Fd highest(::dup(0));
     rlimit now = before_;
@@ -274,9 +279,10 @@ TEST(Descriptors, ThatRunOutAreNamedAndWaitedFor) {
   prover.join();
 }
 
-// Whoever waits for a rank that cannot be let in learns it while the others still wait for the proof.
+// An acceptor that has no descriptor for a waiting rank reports this while the others still wait for the proof.
 TEST(Descriptors, ThatStayAwayEndAWaitLongBeforeItsDeadline) {
-  std::vector<Fd> listeners;  // nobody waits at the first: that must not hide who waits at the second
+  // Nobody waits at the first listener: this must not hide the rank that waits at the second.
+  std::vector<Fd> listeners;
   for (int i = 0; i < 2; ++i) listeners.push_back(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
   const SocketAddress second = local_address(listeners[1].get());
   Acceptor acceptor(std::move(listeners), test_identity());
@@ -299,7 +305,8 @@ TEST(Descriptors, ThatRunOutEndAJoin) {
     EXPECT_EQ(result.error().code, ErrorCode::System);
     EXPECT_THAT(result.error().message, HasSubstr("RLIMIT_NOFILE"));
   }
-  EXPECT_TRUE(meet(place, request(0, 1)));  // ends the meeting
+  // This call ends the meeting.
+  EXPECT_TRUE(meet(place, request(0, 1)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Programs that a program starts, and its threads: what is refused is said by name, and nothing is left.
+// Tests child processes and threads that a program starts: a refusal is reported by name, and nothing is left.
 #include "src/process/child_process.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
-// Returns what it printed, and its exit code.
+// Returns what the child printed, and its exit code.
 Outcome run_child(ChildProgram child) {
   auto output = process::make_pipe().value();
   child.output = child.errors = output.write.get();
@@ -51,7 +51,8 @@ TEST(ChildProcess, GetsWhatItsStarterNames) {
   EXPECT_EQ(outcome.exit_code, 0);
 }
 
-// A shell would die of the signal: with it ignored, as in this process, it writes on.
+// The signal is ignored in this process. A shell that inherited this would write on, but the shell must die of the
+// signal.
 TEST(ChildProcess, BlocksAndIgnoresNoSignal) {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
   const Outcome outcome = run_child({.command = {"sh", "-c", "kill -PIPE $$; echo lives"}});
@@ -104,15 +105,14 @@ TEST(Threads, ReturnWhatTheFirstThatFailedSaid) {
   ::_exit(refused ? 0 : exit_code(refused.error().code));
 }
 
-// Stacks that the address space has no room for. In a process of its own, for the limit stays.
+// The address space has no room for the stacks. The test runs in a process of its own, since the limit stays.
 TEST(Threads, RunAllOrNone) {
   if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer needs more address space: run it in the preset dev";
   EXPECT_EXIT(run_without_room(), testing::ExitedWithCode(6),
               "0: cannot start thread [0-9]+ of 200: Resource temporarily unavailable; raise");
 }
 
-// Without /proc programs start ranks all the same; a rank that cannot be started, and one that ends at once, are
-// errors.
+// Programs start ranks also without /proc.
 TEST(PerfTools, StartRanksWithoutProc) {
   if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer reads /proc: run it in the preset dev";
   if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "it hides /proc: run it as root";
@@ -121,13 +121,15 @@ TEST(PerfTools, StartRanksWithoutProc) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
 }
 
+// A rank that cannot be started is an error, and so is one that ends at once.
 TEST(PerfTools, SayThatAThreadWasRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "it becomes another user: run it as root";
   for (const char* const most : {"1", "3", "5", "7", "9"}) {
     const Outcome outcome =
         run_line(std::string("setpriv --reuid 65534 --clear-groups sh -c 'ulimit -u ") + most +
                  "; exec " WREATH_BINARY_DIR "/all_reduce_perf --ranks 3 -b 8 -e 8 -n 5' </dev/null");
-    if (outcome.exit_code == 0) continue;  // that was enough
+    // The limit was high enough.
+    if (outcome.exit_code == 0) continue;
     EXPECT_NE(outcome.exit_code, 1) << most << ": " << outcome.text;
     EXPECT_THAT(outcome.text, testing::AnyOf(HasSubstr("cannot "), HasSubstr("rank "))) << most;
   }

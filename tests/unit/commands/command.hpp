@@ -1,4 +1,4 @@
-// Runs the `wreath` command as a user would.
+// Runs the `wreath` command and other programs as a user would.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace wreath::testing_support {
 
-inline constexpr int kUsage = 2;  // the exit code of a wrong command line
-// Before a line: with a driver that is none.
+// A program ends with this exit code after a wrong command line.
+inline constexpr int kUsage = 2;
+// Goes before a command line, so that the program loads the fake of CUDA's driver.
 inline constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
 
-// Runs a program that was built, with arguments; a shell reads them, and `before` them.
+// Runs a program that was built, with arguments. A shell reads `before` and then the line.
 inline Outcome run_program(const std::string& line, const std::string& before = "") {
   return run_line(before + WREATH_BINARY_DIR "/" + line);
 }

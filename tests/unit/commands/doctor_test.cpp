@@ -1,4 +1,4 @@
-// `wreath doctor`: what it finds here and elsewhere, and that ranks hold no more memory than the budget says.
+// Tests `wreath doctor`: what it finds here and elsewhere, and that ranks hold no more memory than the budget says.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 void expect_within_budget(int ranks) {
   const Outcome outcome = run_command("doctor --memory --json --ranks " + std::to_string(ranks));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
-  // On a busy machine a warning may come first: of connections whose proof was late.
+  // On a busy machine a warning about connections with a late proof may come first.
   const std::size_t start = outcome.text.find("{\n");
   ASSERT_NE(start, std::string::npos) << outcome.text;
   const nlohmann::json report = nlohmann::json::parse(outcome.text.substr(start), nullptr, false);
@@ -31,7 +31,7 @@ void expect_within_budget(int ranks) {
     EXPECT_GT(held.at(name).get<std::int64_t>(), 0) << name;
     EXPECT_LE(held.at(name).get<std::int64_t>(), budget.at(name).get<std::int64_t>()) << name;
   }
-  // Staging that nobody made would make the budget's test an empty one.
+  // Without staging the test of the budget would be an empty one.
   EXPECT_GT(held.at("rank_bytes").get<std::int64_t>(), budget.at("staging_bytes").get<std::int64_t>() / 2);
   EXPECT_LT(held.at("host_bytes").get<std::int64_t>(), 12 * kGiB);
 }
@@ -42,7 +42,7 @@ TEST(DoctorCommand, RanksHoldNoMoreMemoryThanTheBudget) {
   expect_within_budget(testing_support::rounds(64, 256));
 }
 
-// Of what is wrong with this machine itself the test knows nothing.
+// The test does not know what is wrong with this machine itself.
 TEST(DoctorCommand, LooksAtThisMachineAndItsVariables) {
   const test::Environment environment{{{"WREATH_LANE", "8"}}};
   const Outcome outcome = run_command("doctor");
@@ -84,7 +84,7 @@ TEST(MemoryBudget, OfSlotsIsSharedByTheRanksOfAProcess) {
   EXPECT_FALSE(memory_budget(4, 5));
 }
 
-// A whole job of one machine: 256 ranks in less than 12 GiB.
+// A whole job of 256 ranks on one machine fits into less than 12 GiB.
 TEST(MemoryBudget, OfManyRanksFitsAHost) {
   const MemoryBudget budget = memory_budget(256).value();
   EXPECT_LT(256 * budget.bytes(), static_cast<std::size_t>(12 * kGiB));

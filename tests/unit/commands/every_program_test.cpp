@@ -1,4 +1,4 @@
-// Every program that was built: its --help, and what it says to what it does not know.
+// Tests every program that was built: its --help, and its answer to what it does not know.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -34,12 +34,12 @@ std::vector<std::string> programs() {
   return names;
 }
 
-// Whether the program that a line begins with is there.
+// Returns whether the program that a line begins with exists.
 bool was_built(const std::string& line) {
   return std::filesystem::exists(std::string(WREATH_BINARY_DIR "/") + line.substr(0, line.find(' ')));
 }
 
-// A program that is there, and the subcommands of `wreath` as if they were some.
+// Returns the programs that exist, and the subcommands of `wreath` as if they were programs.
 std::vector<std::string> ways_to_start() {
   std::vector<std::string> all = programs();
   for (const char* command : {"doctor", "key", "plan", "plan explain", "plan show", "plan simulate", "plan table",
@@ -82,7 +82,7 @@ struct Mistake {
   const char* words;
 };
 
-// A value that is missing, no number, out of range, or at odds with another flag.
+// In each line a value is missing, no number, out of range, or in conflict with another flag.
 constexpr Mistake kMistakes[] = {
     {"all_reduce_perf -b", "--minbytes: 1 required SIZE missing"},
     {"all_reduce_perf -b x", "-b x: not a size"},
@@ -177,7 +177,8 @@ TEST(EveryProgram, NamesWordsInTheirOrder) {
 
 TEST(EveryProgram, HasHelpThatFitsATerminal) {
   for (const std::string& program : ways_to_start()) {
-    if (program == "micro" || program.ends_with("_perf")) continue;  // not ours; examples of whole lines
+    // The help of `micro` is not ours, and the help of the _perf programs has examples of whole lines.
+    if (program == "micro" || program.ends_with("_perf")) continue;
     std::string text = run_program(program + " --help </dev/null").text;
     const std::string folder = WREATH_BINARY_DIR "/";
     for (auto at = text.find(folder); at != std::string::npos; at = text.find(folder)) text.erase(at, folder.size());
@@ -195,7 +196,8 @@ TEST(EveryProgram, OfTheResultsSaysWhichElementsItLooksAt) {
               HasSubstr("# Checked              : all of 1 call before the timed ones"));
 }
 
-// More than addresses reach: a program that does not look is refused by the system, and takes no memory from others.
+// The sizes are more than addresses reach. The system would refuse them to a program that does not check, so the test
+// takes no memory from others.
 TEST(EveryProgram, ThatMeasuresRefusesAtOnceWhatDoesNotFitIntoMemory) {
   for (const std::string line :
        {"all_reduce_perf --ranks 2 -b 1024T -e 1024T", "alltoall_perf -t 2 --sizes 1024T --limits",
@@ -215,7 +217,7 @@ TEST(EveryProgram, ThatMeasuresNamesWhatIsSetForNcclTests) {
   EXPECT_THAT(run_program(line).text, Not(HasSubstr("NCCL_TESTS")));
 }
 
-// MPI's launchers set these in each of their processes; the error names the second.
+// The launchers of MPI set these variables in each of their processes. The error contains the second text.
 constexpr std::pair<const char*, const char*> kMpi[] = {
     {"OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=1 PMIX_RANK=1 ", "OMPI_COMM_WORLD_SIZE=3, but Wreath does not meet"},
     {"PMI_SIZE=3 PMI_RANK=1 ", "PMI_SIZE=3, but Wreath does not meet"},

@@ -1,4 +1,4 @@
-// gpu_check and gpu_perf: on the host device, over the driver that stands for CUDA's, and out of a bundle.
+// Tests gpu_check and gpu_perf: on the host device, over the driver that stands for CUDA's, and out of a bundle.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ nlohmann::json json_in(const std::string& path) {
   return nlohmann::json::parse(file, nullptr, false);
 }
 
-// A program that stands for one of those that gpu_check runs.
+// Writes a shell script that stands for one of the programs that gpu_check runs.
 void put_program(const test::Folder& folder, const std::string& name, const std::string& text) {
   const std::string path = folder.path() + "/" + name;
   std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
@@ -68,7 +68,7 @@ TEST(GpuCheck, RunsItsPartsAndLeavesOneReport) {
   EXPECT_EQ(checked.json["parts"][1]["measured"]["card"], "fake");
 }
 
-// What programs leave of targets, and of what they could not run, is in one table of each.
+// The report shows the targets of all programs in one table, and what they could not run in another.
 TEST(GpuCheck, ShowsTargetsAndWhatCouldNotBeRun) {
   const test::Folder folder;
   put_program(folder, "sanitizer", "exit 0");
@@ -119,7 +119,7 @@ TEST(GpuCheck, FindsTheSanitizerInPath) {
   EXPECT_THAT(run_line("cat " + folder.path() + "/seen").text, HasSubstr("--tool racecheck"));
 }
 
-// Kernels that wait for each other need a queue each, and must be loaded before any waits.
+// Kernels that wait for each other need a queue each, and must be loaded before any of them waits.
 TEST(GpuCheck, GivesWhatItRunsCudasVariables) {
   const test::Folder folder;
   put_program(folder, "unit_device_test", "[ \"$CUDA_DEVICE_MAX_CONNECTIONS $CUDA_MODULE_LOADING\" = '32 EAGER' ]");
@@ -156,7 +156,7 @@ TEST(GpuCheck, EndsAPartThatTakesTooLong) {
   EXPECT_EQ(checked.json["parts"][1]["result"], "passed");
 }
 
-// What had run is in the report, and no process is left.
+// The report has the parts that had run, and no process is left.
 TEST(GpuCheck, StopsCleanlyWhenInterrupted) {
   const test::Folder folder;
   const std::string pid = folder.path() + "/pid";
@@ -187,7 +187,8 @@ TEST(GpuCheck, SkipsSanitizersThatAreNotHereAndRunsThoseThatAre) {
               HasSubstr("--tool memcheck --error-exitcode 1 " + folder.path() + "/gpu_perf"));
 }
 
-// With nothing of this machine but its C library: no variables, and no libraries from anywhere else.
+// The bundle gets nothing of this machine but its C library and the fake driver: no other variables, and no other
+// libraries.
 TEST(GpuCheck, RunsOutOfABundle) {
   if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer's programs are too large: run it in the preset dev";
   const test::Folder folder;
@@ -197,7 +198,8 @@ TEST(GpuCheck, RunsOutOfABundle) {
   const Outcome outcome = run_line("cd / && env -i LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " " + bundle +
                                    "/gpu-check --parts device --json " + bundle + "/report.json");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
-  for (const std::string program : {"gpu_perf", "nccl_device_test"}) {  // by themselves, whatever variables say
+  // The programs find their libraries by themselves, whatever the variables say.
+  for (const std::string program : {"gpu_perf", "nccl_device_test"}) {
     const std::string text = run_line("ldd " + bundle + "/bin/" + program).text;
     EXPECT_THAT(text, HasSubstr(" => " + bundle + "/bin/../lib/lib"));
     EXPECT_THAT(text, testing::Not(testing::ContainsRegex("lib(fmt|sodium|hwloc|nccl)[^=\n]*=> /(usr|lib)")));
@@ -227,7 +229,7 @@ TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
   EXPECT_EQ(json["skipped"][0]["why"], "NCCL needs a GPU");
 }
 
-// Both ways of making small calls are there, with what a call's time is made of, and sums are checked.
+// The result has both ways of small calls and the parts of a call's time, and sums are checked.
 TEST(GpuPerf, PricesSmallCalls) {
   const test::Folder folder;
   const std::string file = folder.path() + "/graph.json";

@@ -1,4 +1,5 @@
-// Files of results where the disk is full: what was kept stays whole, and the exit code says that nothing was written.
+// Tests files of results where the disk is full: a file that was there stays whole, and the exit code says that nothing
+// was written.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@ using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
-// It runs in a mount namespace of its own, on a disk of 16 KiB that `kept` half fills.
+// Runs the tool in a mount namespace of its own, on a disk of 16 KiB that the file `kept` half fills.
 Outcome run_on_full_disk(const std::string& tool) {
   return run_line(
       "d=$(mktemp -d); unshare -m sh -c 'mount -t tmpfs -o size=16k none $0 && cd $0 && head -c 9000 /dev/zero >kept "
@@ -44,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Tools, FullDisk, testing::ValuesIn(kTools));
 TEST_P(FullDisk, KeepsWhatWasThere) {
   const Outcome outcome = run_on_full_disk(GetParam());
   EXPECT_EQ(outcome.exit_code, 6) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("whole\nkept\n"));  // and nothing beside it
+  // The tool leaves no other file beside it.
+  EXPECT_THAT(outcome.text, HasSubstr("whole\nkept\n"));
   EXPECT_THAT(outcome.text, HasSubstr("No space left on device"));
 }
 

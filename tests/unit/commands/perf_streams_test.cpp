@@ -1,5 +1,5 @@
-// The perf tools on devices: calls in streams and graphs, on the device made of host threads and over the driver that
-// stands for CUDA's.
+// Tests the perf tools on devices with calls in streams and graphs. One device is made of host threads, and others
+// belong to the driver that stands for CUDA's.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@ using testing_support::kFakeCuda;
 using testing_support::Outcome;
 using testing_support::run_program;
 
-// What a run of two threads leaves in its --json; checked.
+// Runs all_reduce_perf with two threads, expects success, and returns the content of its --json file.
 nlohmann::json measure(const std::string& arguments, const std::string& before = "") {
   const test::Folder folder;
   const std::string file = folder.path() + "/run.json";

@@ -1,4 +1,4 @@
-// `wreath plan`: what cannot be shown, proved or timed is refused with its name, not passed over.
+// Tests `wreath plan`: it refuses by name what it cannot show, prove or time, and does not pass over it.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -79,7 +79,8 @@ TEST(PlanCommand, ExplainsWithTheTuningThatCommunicatorsTake) {
   EXPECT_NE(refused.text.find("no/such/file"), std::string::npos) << refused.text;
 }
 
-// From 258 ranks on the rules' rows did not serve, and what came instead sent 9 S; 257 took a minute to explain.
+// From 258 ranks on, the rows of the rules once did not serve, and their replacement sent 9 S. The explanation for 257
+// ranks took a minute.
 TEST(PlanCommand, ExplainsCallsOfAnyNumberOfRanks) {
   for (const char* const ranks : {"250", "257", "258", "260", "4096", "65536"}) {
     const Outcome large =
@@ -91,7 +92,7 @@ TEST(PlanCommand, ExplainsCallsOfAnyNumberOfRanks) {
   }
 }
 
-// Proving nothing is no proof.
+// A proof of nothing is no proof.
 TEST(PlanCommand, RefusesToProveNothing) {
   expect_refused("plan verify all_reduce --algorithm two_shot --ranks 300", "nothing to prove");
   expect_refused("plan simulate all_reduce 1M --algorithm two_shot --ranks 300", "nothing to simulate: none of these");

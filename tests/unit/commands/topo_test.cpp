@@ -1,4 +1,4 @@
-// `wreath topo`: machines made for the test as text and JSON, and what links ranks of this one.
+// Tests `wreath topo`: it shows machines made for the test as text and JSON, and what links ranks of this machine.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -89,7 +89,7 @@ TEST_F(TopoCommand, DrawsWithPlainCharactersWhereTheTerminalHasNoOthers) {
   EXPECT_EQ(topo(small_), kSmall);
 }
 
-// As of a machine that got 4 GiB after its start.
+// The machine is like one that got 4 GiB of memory after its start.
 TEST_F(TopoCommand, ShowsNoLessMemoryThanTheMachineHas) {
   const test::Environment environment{{{"LC_ALL", "C"}}};
   const std::string nodes = "/sys/devices/system/node/";
@@ -155,7 +155,8 @@ TEST_F(TopoCommand, SaysWhatLinksRanks) {
   EXPECT_THAT(ranks.at(2).at("links").at(1).at("transport").get<std::string>(), StartsWith("shm"));
 }
 
-// 14: the meeting point lets not all in; 20: rank 0 lacks links; 24: transports cannot be agreed.
+// With 14 descriptors the meeting point cannot accept all ranks, with 20 rank 0 lacks links, and with 24 the ranks
+// cannot agree on transports.
 TEST_F(TopoCommand, WithoutDescriptorsNamesTheLimitInSeconds) {
   if (testing_support::kSanitized)
     GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";
@@ -184,7 +185,7 @@ TEST_F(TopoCommand, IsWhatACommunicatorLogs) {
   EXPECT_THAT(outcome.text, testing::ContainsRegex("info: rank 0 .*: all_gather by .*: by rule; first for"));
 }
 
-// Two processes that somebody else started; the second prints nothing.
+// Somebody else starts two processes as ranks of a job, and the second prints nothing.
 TEST_F(TopoCommand, AsRanksOfAJobIsShownOnce) {
   const test::Folder folder;
   const test::Environment environment({{"WREATH_RANKS", "2"}, {"WREATH_JOB", folder.path()}});
@@ -226,7 +227,7 @@ TEST_F(TopoCommand, ShowsNamesThatAreNoText) {
   EXPECT_EQ(text.str().find_first_of("\xFF\x1B"), std::string::npos);
 }
 
-// Of the driver that stands for CUDA's, as of a real one.
+// The output is about the driver that stands for CUDA's, as it would be about a real one.
 TEST(TopoHere, SaysWhatOfCudaThereIs) {
   if (!test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const std::string library = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";

@@ -1,4 +1,4 @@
-// `wreath tune`: what it writes is read by communicators and explained; what it cannot do is refused.
+// Tests `wreath tune`: communicators read what it writes, explanations show it, and it refuses what it cannot do.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   const Tuning tuning = read_tuning(path).value();
   EXPECT_TRUE(check_origin(tuning, path));
   EXPECT_TRUE(std::none_of(tuning.times.begin(), tuning.times.end(), [](const auto& time) { return time.device; }));
-  // Each collective, kind of links and size, by the library's choice among others.
+  // The file has a time for each collective, kind of links and size, among others for the library's own choice.
   for (const Collective collective : {Collective::Broadcast, Collective::AllReduce}) {
     for (const bool mapped : {true, false}) {
       for (const std::size_t bytes : {2048u, 8192u, 32768u}) {
@@ -58,7 +58,8 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
               testing::AllOf(HasSubstr("measurement: " + path), testing::Not(HasSubstr("not measured"))));
 }
 
-// On the device made of host threads: what is in the file of the host's memory stays, and no communicator takes it.
+// The device is made of host threads. The entries of the host's memory stay in the file, and no communicator takes the
+// new ones.
 TEST(TuneCommand, MeasuresDevicesBesideTheHost) {
   const test::Folder folder;
   const std::string path = folder / "tuning.json";

@@ -1,4 +1,4 @@
-// What a call may not cost: memory, once calls like it were made before.
+// Tests that a call allocates no memory once calls like it were made before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ std::atomic<int> g_allocations{0};  // NOLINT(cppcoreguidelines-avoid-non-const-
 
 }  // namespace
 
-// In front of the standard library's, for the whole program; its forms for arrays call these. Not inlined: a compiler
-// that sees malloc() here takes it for a mismatch.
+// Replaces the standard library's operator for the whole program; the library's forms for arrays call this one. It is
+// not inlined, since a compiler that sees malloc() here takes it for a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   if (g_counts.load(std::memory_order_relaxed)) g_allocations.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(bytes > 0 ? bytes : 1);
@@ -41,7 +41,8 @@ struct Cost {
 
 class CallCost : public testing::TestWithParam<Cost> {};
 
-// The least of some rounds: where others have the cores for long, ranks ask each other where they are.
+// The test takes the least of some rounds: where other programs have the cores for long, ranks ask each other where
+// they are.
 TEST_P(CallCost, IsNoMemoryOnceWarm) {
   constexpr int kRounds = 5;
   CommunicatorOptions options;
@@ -73,7 +74,8 @@ TEST_P(CallCost, IsNoMemoryOnceWarm) {
   g_counts = true;
   ::operator delete(::operator new(1));
   g_counts = false;
-  EXPECT_EQ(g_allocations.exchange(0), 1);  // what is counted at all
+  // The count above means something only if the operator counts at all.
+  EXPECT_EQ(g_allocations.exchange(0), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, CallCost,

@@ -1,4 +1,4 @@
-// One call at a time and one driver at a time, whichever way a call begins.
+// Tests that one call and one driver run at a time, whichever way a call begins.
 #include "src/engine/call_gate.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ TEST(CallGate, LetsTheProgressThreadDriveDuringACall) {
 
 TEST(CallGate, KeepsThreadsApart) {
   CallGate gate;
-  int inside = 0;  // of either way; plain, for the gate guards it
+  // Counts the threads inside, of either way. It is a plain integer, since the gate guards it.
+  int inside = 0;
   std::vector<std::thread> threads;
   for (const bool quick : {true, false, true, false}) {
     threads.emplace_back([&gate, &inside, quick] {

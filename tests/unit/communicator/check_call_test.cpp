@@ -1,4 +1,4 @@
-// Wrong arguments of every collective, and right ones that look odd.
+// Tests wrong arguments of every collective, and right ones that look odd.
 #include "src/communicator/check_call.hpp"
 
 #include <gtest/gtest.h>
@@ -111,7 +111,8 @@ TEST(CheckCallInPlace, IsTheSamePartOfBoth) {
     Call call = call_of(gathers, data + 10, data, 10);
     call.root = kPlace.me;
     taken(call);
-    call.input = reinterpret_cast<const std::byte*>(data);  // block 0 is not rank 1's
+    // The input is block 0, and the block of rank 1 is another.
+    call.input = reinterpret_cast<const std::byte*>(data);
     refused(call, "in place is input == output + rank * count");
   }
   for (const Collective deals : {Collective::ReduceScatter, Collective::Scatter}) {
@@ -123,7 +124,8 @@ TEST(CheckCallInPlace, IsTheSamePartOfBoth) {
   }
   refused(call_of(Collective::AllToAll, data, data, 10), "no in-place form");
   Call beside = call_of(Collective::Gather, data, data, 10);
-  taken(beside);  // not the root: there is no output
+  // This rank is not the root, so it has no output.
+  taken(beside);
 }
 
 TEST(CheckCallBlocks, NeedAnEntryPerRank) {
@@ -158,7 +160,8 @@ TEST(CheckCallBlocks, NeedAnEntryPerRank) {
 TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
   Memory memory;
   const Counts counts{4, 0, 4};
-  const Counts meeting{3, 5, 0};  // the empty one lies in the middle
+  // The empty block lies in the middle of block 0.
+  const Counts meeting{3, 5, 0};
   const Counts apart{4, 5, 0};
   Call call = call_of(Collective::AllGather, memory.input.data(), memory.output.data(), 0);
   call.output_blocks = {counts, meeting};
@@ -167,7 +170,8 @@ TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
   taken(call, true);
   Call deal = call_of(Collective::Scatter, memory.input.data(), memory.output.data(), 0);
   deal.root = kPlace.me;
-  deal.input_blocks = {counts, meeting};  // only read
+  // The blocks are only read, so they may overlap.
+  deal.input_blocks = {counts, meeting};
   taken(deal, true);
 }
 
@@ -219,7 +223,8 @@ TEST(CheckCallBlocks, AreInPlaceAtTheirDisplacement) {
   deal.input_blocks = {counts, apart};
   deal.output = reinterpret_cast<std::byte*>(data + 8);
   taken(deal, true);
-  const Counts destroyed{11, 8, 20};  // block 0 begins within rank 1's own, which the output replaces
+  // Block 0 begins within the block of rank 1, which the output replaces.
+  const Counts destroyed{11, 8, 20};
   deal.input_blocks = {counts, destroyed};
   refused(deal, "overlaps", true);
 }

@@ -1,4 +1,4 @@
-// Checksums of messages over wires: asked for by rank 0, for all.
+// Tests checksums of messages over wires: rank 0 asks for them on behalf of all ranks.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -26,7 +26,7 @@ TEST(CheckedWires, AreAskedForByTheEnvironment) {
   EXPECT_TRUE(decode_options(encode_options(complete_options({}).value()))->check_wires);
 }
 
-// A rank that did otherwise would be refused by its peer.
+// A peer would refuse a rank that did otherwise than rank 0.
 TEST(CheckedWires, AreAsRankZeroSays) {
   for (const bool check : {false, true}) {
     const UniqueId id = UniqueId::create().value();

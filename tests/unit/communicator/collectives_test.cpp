@@ -1,4 +1,4 @@
-// Every collective through the public calls, in each of its forms: what lands where.
+// Tests every collective through the public calls, in each of its forms: which data arrives at which place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<std::int32_t>;
 
-// Element i of what rank `from` has for rank (or block) `to`.
+// Returns element i of the data that rank `from` has for rank (or block) `to`.
 std::int32_t value(int from, int to, std::size_t i) {
   return static_cast<std::int32_t>(from * 1'000'003 + to * 10'007 + static_cast<int>(i));
 }
@@ -27,7 +27,7 @@ Values values(int from, int to, std::size_t count) {
 
 void append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
 
-// What block `to` of every rank's vector sums to.
+// Returns the sum of block `to` over the vectors of all ranks.
 Values sum(int ranks, int to, std::size_t count) {
   Values total(count);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -37,7 +37,7 @@ Values sum(int ranks, int to, std::size_t count) {
   return total;
 }
 
-// Blocks 0 .. ranks-1 of `of(block)`, one after the other.
+// Returns blocks 0 .. ranks-1 of `of(block)`, one after the other.
 template <typename Of>
 Values joined(int ranks, Of of) {
   Values all;
@@ -146,7 +146,8 @@ TEST_P(Collectives, WorkInPlace) {
         EXPECT_EQ(Values(own, own + count), values(root, me, count));
         buffer.resize(count);
         const Values fresh = values(me, 0, count);
-        std::copy(fresh.begin(), fresh.end(), buffer.begin());  // where it is: `own` points into it
+        // The buffer must not move, since `own` points into it.
+        std::copy(fresh.begin(), fresh.end(), buffer.begin());
         ASSERT_TRUE(it.reduce(buffer.data(), me == root ? buffer.data() : nullptr, count, DataType::Int32, root));
         if (me == root) {
           EXPECT_EQ(buffer, sum(n(), 0, count));
@@ -154,20 +155,21 @@ TEST_P(Collectives, WorkInPlace) {
       }
       buffer.resize(count);
       const Values fresh = values(me, 0, count);
-      std::copy(fresh.begin(), fresh.end(), buffer.begin());  // where it is: `own` points into it
+      // The buffer must not move, since `own` points into it.
+      std::copy(fresh.begin(), fresh.end(), buffer.begin());
       ASSERT_TRUE(it.all_reduce(std::span(buffer)));
       EXPECT_EQ(buffer, sum(n(), 0, count));
     }
   });
 }
 
-// How many elements rank `from` has for rank `to`: none for some.
+// Returns how many elements rank `from` has for rank `to`: some pairs have none.
 std::size_t varying(int from, int to) {
   const int some = (from * 7 + to * 3) % 5;
   return some == 0 ? 0 : static_cast<std::size_t>(some * 211);
 }
 
-// Block b lies at offsets[b], in reverse order and with gaps.
+// Places block b at offsets[b], in reverse order and with gaps.
 struct Spread {
   explicit Spread(const std::vector<std::size_t>& of) : counts(of), offsets(of.size()) {
     for (std::size_t b = of.size(); b-- > 0;) {
@@ -234,7 +236,7 @@ TEST_P(Collectives, MoveBlocksThatVary) {
   });
 }
 
-// Counts and displacements may go as soon as the call has been made.
+// The program may free counts and displacements as soon as the call has been made.
 TEST_P(Collectives, RunBehindOneAnother) {
   LocalRanks all = make();
   all.run([&](Communicator& it) {
@@ -268,7 +270,7 @@ TEST_P(Collectives, RunBehindOneAnother) {
   });
 }
 
-// Each rank's input is multiplied by its own factor, also where one rank is all; an average divides.
+// Each rank's input is multiplied by its own factor, also in a world of one rank. An average divides.
 TEST_P(Collectives, MultiplyAndDivide) {
   LocalRanks all = make();
   all.run([&](Communicator& it) {

@@ -1,4 +1,4 @@
-// Ranks that make different calls under one number: both learn what differs.
+// Tests ranks that make different calls under one number: both learn the difference.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace {
 
 class Disagree : public testing::TestWithParam<std::string> {
  protected:
-  // All ranks end with a Mismatch; what they say together holds each of `says`.
+  // Expects that all ranks end with a Mismatch, and that their messages together contain each of `says`.
   void expect(const std::function<Status(Communicator&)>& call, const std::vector<std::string>& says) {
     CommunicatorOptions options;
     options.transports = {GetParam()};
@@ -22,7 +22,7 @@ class Disagree : public testing::TestWithParam<std::string> {
     std::vector<std::string> said(2);
     ranks.run([&](Communicator& it) {
       const Status status = call(it);
-      // Who needs nothing of the other is done: its next call tells.
+      // A rank that needs nothing of the other is done, and its next call reports the mismatch.
       const Status ended = status ? it.barrier() : status;
       ASSERT_FALSE(ended);
       EXPECT_EQ(ended.error().code, ErrorCode::Mismatch) << ended.error().message;
@@ -82,7 +82,7 @@ TEST_P(Disagree, OnTheCountsOfBlocks) {
       {"all_gather_v #1 int32 x 200", "all_gather_v #1 int32 x 201"});
 }
 
-// Only the two ends know how much goes from one to the other.
+// Only the two ends know how much data goes from one to the other.
 TEST_P(Disagree, OnWhatGoesFromOneToTheOther) {
   expect(
       [&](Communicator& it) {

@@ -1,4 +1,4 @@
-// What becomes of work in flight when its communicator fails and is destroyed.
+// Tests the end of work in flight when its communicator fails and is destroyed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ class EndOfWork : public testing::Test {
   RecordingsFolder recordings_;
 };
 
-// Whoever destroys a communicator as soon as it failed may be faster than the thread that ends its work.
+// A program that destroys a communicator as soon as it failed may be faster than the thread that ends its work.
 TEST_F(EndOfWork, ComesWithTheEndOfAFailedCommunicator) {
   constexpr int kTurns = 100;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -33,7 +33,8 @@ TEST_F(EndOfWork, ComesWithTheEndOfAFailedCommunicator) {
   }
 }
 
-// More calls than the flight recorder holds, nobody waits, and the communicator goes: all of them are done.
+// Each rank makes more calls than the flight recorder holds, waits for none and destroys its communicator: all calls
+// are done.
 TEST_F(EndOfWork, LosesNothingThatWasDropped) {
   constexpr std::size_t kCalls = 600;
   auto communicators = Communicator::create_local(2).value();
@@ -52,13 +53,14 @@ TEST_F(EndOfWork, LosesNothingThatWasDropped) {
   for (const auto& values : data) EXPECT_EQ(values, std::vector<std::int32_t>(kCalls, 42));
 }
 
-// A root is done when its data is on the way. Who comes late gets it all the same, over a wire, too.
+// A root is done when its data is on the way. A peer that comes late still gets the data, over a wire, too.
 TEST_F(EndOfWork, OfARootLeavesItsDataBehind) {
   for (const std::string transport : {"inproc", "tcp"}) {
     CommunicatorOptions options;
     options.transports = {transport};
     auto communicators = Communicator::create_local(2, options).value();
-    constexpr std::size_t kCount = 100'000;  // fits the slots, and not what the peer's machine takes unread
+    // The data fits the slots, but is more than the peer's machine accepts before somebody reads it.
+    constexpr std::size_t kCount = 100'000;
     std::vector<std::int32_t> theirs(kCount);
     std::atomic<bool> done = false;
     std::atomic<bool> left = false;

@@ -1,4 +1,4 @@
-// Steps or handwritten loops: who asks for what, and what plans say.
+// Tests the choice between steps and handwritten loops: who asks for which, and what plans say.
 #include <gmock/gmock.h>
 
 #include "src/communicator/options.hpp"

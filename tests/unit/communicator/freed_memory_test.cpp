@@ -1,5 +1,5 @@
-// Memory of wreath::allocate that a program frees while a call uses it: the call ends as if it had not, and then the
-// memory is gone.
+// Tests memory of wreath::allocate that a program frees while a call uses it. The call ends as if the memory were still
+// there, and then the memory is gone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, FreedMemory, testing::Values("inproc", "shm
 
 using Allocated = std::remove_cvref_t<decltype(allocate(1).value())>;
 
-constexpr std::size_t kCount = 300'000;  // read in place where the transport can
+// So much data is read in place where the transport can do so.
+constexpr std::size_t kCount = 300'000;
 
 std::optional<Allocated> filled(float value) {
   std::optional<Allocated> memory = allocate(kCount * sizeof(float)).value();
@@ -31,7 +32,7 @@ std::optional<Allocated> filled(float value) {
   return memory;
 }
 
-// Rank 0 frees before the others come to the call.
+// Rank 0 frees its memory before the other ranks come to the call.
 TEST_P(FreedMemory, StaysUntilTheCallsThatUseItAreOver) {
   const std::size_t before = region_count();
   {

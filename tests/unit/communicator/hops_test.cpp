@@ -1,4 +1,4 @@
-// Blocking calls run on their caller's thread: the progress thread sleeps through them.
+// Tests that blocking calls run on their caller's thread: the progress thread sleeps through them.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace wreath {
 namespace {
 
-// Times that threads of this process with that name gave up a core, or lost it.
+// Returns how often threads of this process with that name gave up a core or lost it.
 long switches_of(const std::string& name) {
   long switches = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -50,12 +50,13 @@ TEST_P(Hops, BlockingCallsTakeNone) {
   auto ranks = Communicator::create_local(2, options).value();
   constexpr int kCalls = 1000;
   constexpr std::size_t kCounts[] = {2, 5'000, 50'000};
-  for (const std::size_t count : kCounts) call(ranks, count, 3);  // staging is told to peers by that thread
+  // The progress thread announces staging to the peers, so these calls come before the count.
+  for (const std::size_t count : kCounts) call(ranks, count, 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const long before = switches_of("wreath-progress");
   ASSERT_GT(before, 0);
   for (const std::size_t count : kCounts) call(ranks, count, kCalls);
-  // Not none: a rank that a busy machine keeps from its core for 100 ms is asked where it is.
+  // Some switches may happen: a rank that a busy machine keeps from its core for 100 ms is asked where it is.
   EXPECT_LT(switches_of("wreath-progress") - before, kCalls / 5);
 }
 

@@ -1,4 +1,4 @@
-// A rank that cannot have what it needs of its own says so to the others before it ends.
+// Tests that a rank that cannot have what it needs of its own reports this to the others before it ends.
 #include <gmock/gmock.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,7 +28,7 @@ CommunicatorOptions shared_memory() {
   return options;
 }
 
-// Rank 0 of 2, while rank 1 is a process that `lack` has made poor.
+// Starts rank 0 of 2 here and returns its result. Rank 1 is a child process in which `lack` takes a resource away.
 Result<Communicator> start_beside(const std::function<void()>& lack) {
   std::array<int, 2> ids{};
   if (::pipe(ids.data()) != 0) return Error{ErrorCode::System, "no pipe"};
@@ -55,7 +55,7 @@ TEST(LonelyStart, OfARankWithoutSharedMemoryIsToldToTheOthers) {
   EXPECT_THAT(made.error().message, AllOf(HasSubstr("rank 1"), HasSubstr("memfd_create")));
 }
 
-// Whatever the start is at when the last one is used up; with none at all it cannot tell anybody.
+// The start may be at any point when the last descriptor is used up. A rank with none at all could report it to nobody.
 TEST(LonelyStart, OfARankWithoutDescriptorsIsToldToTheOthers) {
   if (testing_support::kSanitized)
     GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";

@@ -1,4 +1,4 @@
-// Turns of operations: order, room, and what a failure ends.
+// Tests the turns of operations: their order, the room for them, and what a failure ends.
 #include "src/engine/operation_queue.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which device a rank gets, and that its peers learn of it.
+// Tests which device a rank gets, and that its peers learn of it.
 #include "src/communicator/own_device.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,8 @@ TEST(OwnDevice, IsNamedAsDevicesAre) {
 TEST(OwnDevice, IsTheRanksPlaceInTheList) {
   Device* const host = &host_device();
   EXPECT_THAT(devices_of_ranks("host,none", 3).value(), ElementsAre(host, nullptr, host));
-  EXPECT_THAT(devices_of_ranks("", 2).value(), ElementsAre(nullptr, nullptr));  // the program uses no CUDA
+  // The program uses no CUDA, so its ranks get no device.
+  EXPECT_THAT(devices_of_ranks("", 2).value(), ElementsAre(nullptr, nullptr));
   EXPECT_EQ(identity_of(host).kind, EndpointDevice::Kind::Host);
   EXPECT_EQ(identity_of(nullptr).kind, EndpointDevice::Kind::None);
 }

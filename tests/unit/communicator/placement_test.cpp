@@ -1,4 +1,4 @@
-// Where the drivers of a crowded host run: who moves, and that a thread that moved may still run anywhere.
+// Tests where the drivers of a crowded host run: which one moves, and that a thread that moved may still run anywhere.
 #include "src/engine/placement.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,8 @@ TEST(Placement, AThreadMovesAndKeepsItsMask) {
   Placement placement(2, &told[2], {&told[0], &told[1], &told[2]});
   bool moved = false;
   for (int look = 0; look < 1'000'000 && !moved; ++look) {
-    told[0].value = told[1].value = static_cast<std::uint32_t>(::sched_getcpu() + 1);  // wherever this thread is
+    // The two peers are always on the core of this thread.
+    told[0].value = told[1].value = static_cast<std::uint32_t>(::sched_getcpu() + 1);
     placement.look();
     moved = told[2].value != told[0].value;
   }

@@ -1,4 +1,4 @@
-// Which calls may skip their checks, for they are the last one again.
+// Tests which calls may skip their checks because they repeat the last one.
 #include "src/engine/repeated_call.hpp"
 
 #include <gtest/gtest.h>

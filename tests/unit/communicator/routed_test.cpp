@@ -1,5 +1,5 @@
-// A whole communicator whose control messages all go through rank 0: its engine, links, split and shrink know ranks,
-// and no connection.
+// Tests a whole communicator whose control messages all go through rank 0: its engine, links, split and shrink know
+// ranks, and no connection.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ using testing_support::RoutedMembers;
 constexpr int kRanks = 4;
 using One = std::shared_ptr<RankCommunicator>;
 
-// The sum of as many ones as there are ranks.
+// Fills `values` with ones and replaces them by their sums over all ranks.
 Status add_ones(RankCommunicator& communicator, std::span<float> values) {
   std::fill(values.begin(), values.end(), 1.0F);
   Call call;
@@ -39,7 +39,8 @@ void expect_sum(const One& communicator, std::size_t count) {
   EXPECT_EQ(values.back(), static_cast<float>(communicator->engine()->ranks()));
 }
 
-// Each rank on a thread of its own. None leaves before the last is done: rank 0 passes on what the others say.
+// Runs `body` for each rank on a thread of its own. No rank leaves before the last is done, since rank 0 passes on the
+// messages of the others.
 void run(const char* transport, const std::function<void(const One&)>& body) {
   const auto route = std::make_shared<Route>(kRanks);
   CommunicatorOptions options;

@@ -1,4 +1,4 @@
-// The table of runs: its order, and runs around other ones.
+// Tests the table of runs: its order, and runs around other runs.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace wreath {
 namespace {
 
-// Doubles every byte of the output, which it takes for its input, too.
+// Writes twice the value of each input byte to the output, which may be the same memory.
 class FakeRun final : public Run {
  public:
   void set(Operation& operation) { operation_ = &operation; }
@@ -74,7 +74,7 @@ TEST(RunTable, AsksItsRowsInOrder) {
   EXPECT_EQ(spare.below(), 99U) << "a row was asked after one that took the operation";
 }
 
-// The inner run is a host's, which would end with a signal in memory of the host device.
+// The inner run works on the host's memory: it would end with a signal in memory of the host device.
 TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
   constexpr std::size_t kBytes = 64;
   auto memory = host_device().allocate(2 * kBytes);
@@ -107,7 +107,7 @@ TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
   EXPECT_TRUE(run.end());
 }
 
-// A blocking call keeps nothing of the one before it: after a small all_reduce a message that comes late runs as a
+// A blocking call keeps nothing of the one before it: after a small all_reduce, a message that comes late runs as a
 // message.
 TEST(Runs, TakeAMessageThatComesLateAfterASmallCall) {
   CommunicatorOptions options;

@@ -1,4 +1,4 @@
-// Starting a communicator: what ends it early.
+// Tests what ends the start of a communicator early.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -14,14 +14,15 @@
 namespace wreath {
 namespace {
 
-// A peer that fails while data connections are made is not waited for.
+// A rank does not wait for a peer that fails while data connections are made.
 TEST(Start, AFailureEndsTheWaitForAStream) {
   CommunicatorOptions options;
   options.transports = {"tcp"};
   auto members = join_local(2, encode_options(options));
   ASSERT_TRUE(members);
   options.timeouts.bootstrap_ms = 200;
-  (*members)[1].settings = encode_options(options);  // gives up first
+  // Rank 1 gives up first.
+  (*members)[1].settings = encode_options(options);
   std::atomic<bool> interrupted = false;
   (*members)[0].open_stream = [&](Rank, Deadline deadline, int interrupt) -> Result<Fd> {
     interrupted = wait_for(interrupt, POLLIN, deadline);

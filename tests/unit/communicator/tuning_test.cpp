@@ -1,4 +1,4 @@
-// Communicators and tunings: rank 0's file decides for all ranks, and what cannot be used is told.
+// Tests communicators with tunings: rank 0's file decides for all ranks, and a file that cannot be used is reported.
 #include "wreath/tuning.hpp"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST_F(Tunings, ThatAreNamedAndCannotBeUsedAreErrors) {
   expect_error("another version");
 }
 
-// Rank 1 has another file, or none: rank 0's choices are all ranks', also in communicators made of theirs.
+// Rank 1 has another file, or none. Rank 0's choices hold for all ranks, also in communicators made from theirs.
 TEST_F(Tunings, OfRankZeroDecideForAllRanks) {
   ASSERT_TRUE(write_tuning(ring_tuning(), path_));
   for (const bool first_is_tuned : {true, false}) {

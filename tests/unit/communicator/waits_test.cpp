@@ -1,4 +1,4 @@
-// What a driver that sleeps is woken by: its peers, never the end of its patience.
+// Tests that a driver that sleeps is woken by its peers, and never by the end of its timeout.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -24,7 +24,7 @@ std::atomic<int> g_overslept{0};  // NOLINT(cppcoreguidelines-avoid-non-const-gl
 
 }  // namespace
 
-// In front of the C library's, for the whole program: counts the waits that nothing ended.
+// Replaces the C library's function for the whole program, and counts the waits that nothing ended.
 extern "C" int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
   const auto ready = static_cast<int>(::syscall(SYS_poll, descriptors, count, timeout_ms));
   if (ready == 0 && timeout_ms >= kLongMs) g_overslept.fetch_add(1);
@@ -43,7 +43,7 @@ class Waits : public testing::TestWithParam<std::string> {
   }
 };
 
-// Every call is a chain of waits; one missed bell in it would cost it a whole sleep.
+// Every call is a chain of waits: one missed doorbell in it would cost the call a whole sleep.
 TEST_P(Waits, AreEndedByPeersWhereRanksShareCores) {
   constexpr int kCalls = 100;
   const int ranks = std::clamp(2 * usable_cores() + 2, 9, 17);
@@ -64,13 +64,14 @@ TEST_P(Waits, AreEndedByPeersWhereRanksShareCores) {
     all.run(call_all);
     fewest = std::min(fewest, g_overslept.load());
   }
-  EXPECT_LT(fewest, kCalls / 2);  // not 0: others may have the cores for as long as that
+  // The count may exceed 0, since other programs may have the cores for as long as that.
+  EXPECT_LT(fewest, kCalls / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Waits, testing::Values("inproc", "shm", "tcp"),
                          [](const auto& row) { return row.param; });
 
-// Keeps the progress thread from its work while it is closed.
+// While it is closed, the gate keeps the progress thread from its work.
 class Gate : public Progress::Client {
  public:
   void on_event(std::uint64_t, std::uint32_t) override {}
@@ -93,7 +94,8 @@ class Gate : public Progress::Client {
   std::atomic<bool> entered_{false};
 };
 
-// From the moment on when rank 1 may learn of the memory that its first message is in, in which it is asleep.
+// Returns how long a broadcast takes at rank 1 once rank 1 may learn of the memory that holds its first message. Rank 1
+// is asleep until then.
 std::int64_t wakes_after_ns() {
   CommunicatorOptions options;
   options.transports = {"shm"};
@@ -129,7 +131,7 @@ TEST(Announcements, EndTheWaitForTheirMemory) {
   EXPECT_LT(fastest_ns, 20'000'000);
 }
 
-// Ranks that share a core sleep between looks at their links; the time they were given ends all the same.
+// Ranks that share a core sleep between looks at their links, but a wait still ends at its time limit.
 TEST_P(Waits, EndInTimeWhereRanksShareCores) {
   const Environment one_core{{{"WREATH_HOST_CORES", "1"}}};
   LocalRanks ranks(3, options());

@@ -1,4 +1,4 @@
-// What the recorders of living ranks say together about their sends and receives.
+// Tests what the recorders of living ranks say together about their sends and receives.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -28,7 +28,8 @@ TEST(Why, SaysWhichSendAReceiveWaitsFor) {
   ranks[1].send(sent.data(), 100, DataType::Float32, 0).value();
   first.wait().value();
   Work second = ranks[0].recv_async(received.data(), 300, DataType::Float32, 1).value();
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // `wreath why` calls it behind after 100 ms
+  // The command `wreath why` calls a rank behind after 100 ms.
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
   const Diagnosis waits = diagnosis_of_this_process();
   EXPECT_EQ(waits.finding, Finding::Behind);
   EXPECT_THAT(waits.culprits, ElementsAre(1));

@@ -1,5 +1,5 @@
-// Bytes that calls hand to transports: with a pinned algorithm their sum over all ranks is the closed form of its
-// paper.
+// Tests the bytes that calls hand to transports: with a pinned algorithm, their sum over all ranks is the closed form
+// of its paper.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -19,7 +19,7 @@ struct Pinned {
   Collective collective;
   int ranks;
   const char* formula_name;
-  // Over all ranks, of a vector of `bytes`, which of calls that move blocks holds all blocks.
+  // Returns the bytes over all ranks for a vector of `bytes`. In calls that move blocks, the vector holds all blocks.
   std::uint64_t (*formula)(std::uint64_t ranks, std::uint64_t bytes);
 };
 
@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Pinned& pinned) {
   return out << pinned.transport << " " << pinned.algorithm << " " << name(pinned.collective) << " of " << pinned.ranks;
 }
 
-// This rank's call on `count` floats a rank, or a block.
+// Makes this rank's call on `count` floats a rank, or a block.
 Status call(Communicator& own, Collective collective, std::size_t count) {
   Call call;
   call.collective = collective;
@@ -43,7 +43,7 @@ Status call(Communicator& own, Collective collective, std::size_t count) {
 
 WireBytes operator+(const WireBytes& a, const WireBytes& b) { return {a.sent + b.sent, a.loaded + b.loaded}; }
 
-// Over all ranks, of one call of each count.
+// Returns the bytes that all ranks together move in one call of each count.
 WireBytes moved(const Pinned& pinned, const std::vector<std::size_t>& counts, const char* executor) {
   CommunicatorOptions options;
   if (*pinned.transport != '\0') options.transports = {pinned.transport};
@@ -80,7 +80,8 @@ TEST_P(WireBytesOf, APinnedAlgorithmAreItsClosedForm) {
   for (const std::size_t count : counts) {
     expected += pinned.formula(ranks, (gives_blocks(pinned.collective) ? ranks : 1) * count * sizeof(float));
   }
-  const bool by_hand = std::string(pinned.algorithm) == "ring";  // has a handwritten loop
+  // The algorithm "ring" has a handwritten loop.
+  const bool by_hand = std::string(pinned.algorithm) == "ring";
   for (const char* executor : by_hand ? std::vector{"steps", "handwritten"} : std::vector{"steps"}) {
     const WireBytes bytes = moved(pinned, counts, executor);
     EXPECT_EQ(bytes.sent, expected) << pinned.formula_name << ", " << executor;
@@ -100,7 +101,7 @@ std::vector<Pinned> cases() {
       all.push_back({transport, "ring", Collective::ReduceScatter, ranks, "(n - 1) S", once});
       all.push_back({transport, "ring", Collective::AllGather, ranks, "(n - 1) S", once});
       all.push_back({transport, "chain", Collective::Broadcast, ranks, "(n - 1) S", once});
-      // The inputs' sum is n S.
+      // The inputs of all ranks hold n S bytes together.
       all.push_back({transport, "pairwise", Collective::AllToAll, ranks, "(n - 1) / n of n S", once});
     }
   }
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(All, WireBytesOf, testing::ValuesIn(cases()), [](const 
          "_" + std::to_string(of.param.ranks);
 });
 
-// Where nothing is pinned small calls are loads: each rank takes every other's message.
+// Without a pinned algorithm small calls are loads: each rank loads the message of every other rank.
 TEST(WireBytes, SmallCallsOverSharedMemoryCountWhatIsLoaded) {
   LocalRanks ranks(3, {});
   ranks.run([](Communicator& own) {

@@ -1,6 +1,6 @@
-// A rank that only writes in a call hears nobody there: that it made another call than the others comes out in the
-// first message after it, or by the counters of repeated calls, and the error names that first call in both ranks'
-// words.
+// Tests a rank that only writes in a call and so hears nobody there. If it made another call than the others, the first
+// message after that call shows it, or the counters of repeated calls. The error names that first call in the words of
+// both ranks.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,8 @@ namespace wreath::test {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kOdd = 2;  // makes the other call
+// This rank makes the other call.
+constexpr int kOdd = 2;
 
 struct Buffers {
   std::vector<std::int32_t> in;
@@ -24,7 +25,8 @@ struct Buffers {
 using Make = std::function<Status(Communicator&, Buffers&, std::size_t)>;
 
 struct NamedCall {
-  std::string words;  // of it in errors, but for its count
+  // Errors name the call by these words, and the call's count follows them.
+  std::string words;
   Make make;
 };
 
@@ -60,7 +62,7 @@ std::vector<Difference> differences() {
           {broadcast(0), scatter(kOdd)},   {gather(kOdd), scatter(kOdd)}, {all_reduce(), broadcast(kOdd)}};
 }
 
-// These follow the calls that differ: one message between all, the same calls again, or what ends a communicator.
+// One of these follows the calls that differ: one message between all ranks, the same calls again, or a split.
 enum class Then { Sum, Barrier, Again, Split };
 constexpr std::array kThen{Then::Sum, Then::Barrier, Then::Again, Then::Split};
 

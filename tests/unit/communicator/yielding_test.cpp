@@ -1,4 +1,4 @@
-// When a driver sleeps rather than yield.
+// Tests when a driver sleeps rather than yields.
 #include "src/engine/yielding.hpp"
 
 #include <gtest/gtest.h>

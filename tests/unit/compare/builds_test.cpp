@@ -1,4 +1,5 @@
-// Two builds in turns: which cells count as slower, which pairs as near, and a whole run beside a build that sleeps.
+// Tests two builds in turns: which cells count as slower, which pairs count as near, and a whole run beside a build
+// that sleeps.
 #include "perf/compare/builds.hpp"
 
 #include <gmock/gmock.h>
@@ -80,7 +81,7 @@ TEST(Builds, CountPairsAsNearWhileTheCoresStayWhereTheyWere) {
   EXPECT_EQ(difference_of(pairs, 2).pairs, 2);
 }
 
-// Stands for a build's programs: they write a report with one time for each size, and keep the order of all starts.
+// Stands for the programs of a build. They write a report with one time for each size, and log the order of all starts.
 class ScriptedBuild {
  public:
   explicit ScriptedBuild(std::string log) : log_(std::move(log)) {}
@@ -133,7 +134,8 @@ TEST(Builds, RunInTurnsAndTheSlowerCellsThreeTimesAsOften) {
   options.near_pairs = 0;
   const auto report = run_builds(options, {}, [](int, int, const std::string&) {});
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(slower_cells(report->runs[0]).size(), 4u);  // barrier's two sizes over two transports
+  // The four cells are the two sizes of barrier over two transports.
+  EXPECT_EQ(slower_cells(report->runs[0]).size(), 4u);
   const auto starts = lines_of(log);
   const auto count = [&](const ScriptedBuild& build, const std::string& program) {
     return std::count(starts.begin(), starts.end(), build.folder() + "/" + program);
@@ -141,7 +143,8 @@ TEST(Builds, RunInTurnsAndTheSlowerCellsThreeTimesAsOften) {
   EXPECT_EQ(count(after, "all_reduce_perf"), 2 * 2);
   EXPECT_EQ(count(before, "barrier_perf"), 2 * 2 + 2 * 6);
   ASSERT_EQ(starts.size(), 2u * 8 + 2 * 12);
-  EXPECT_THAT((std::vector{starts[0], starts[1], starts[8], starts[9]}),  // every second round is in the other order
+  // Every second round is in the other order.
+  EXPECT_THAT((std::vector{starts[0], starts[1], starts[8], starts[9]}),
               ElementsAre(after.folder() + "/all_reduce_perf", before.folder() + "/all_reduce_perf",
                           before.folder() + "/all_reduce_perf", after.folder() + "/all_reduce_perf"));
   EXPECT_EQ(exit_code(*report), 1);
@@ -157,7 +160,8 @@ TEST(Builds, MeasurePairsUntilEnoughAreNear) {
   after.write("all_reduce_perf", 0.25);
   before.write("all_reduce_perf", 0.20);
   BuildsOptions options;
-  int probes = 0;  // the cores' distance changes during the second pair
+  // The distance of the cores changes during the second pair.
+  int probes = 0;
   const auto flag_ns = [&] { return ++probes == 12 ? 140.0 : 60.0; };
   options.run = {
       .rounds = 1, .sizes = {8}, .folder = after.folder(), .flag_ns = flag_ns, .other_build = before.folder()};
@@ -167,7 +171,8 @@ TEST(Builds, MeasurePairsUntilEnoughAreNear) {
   options.near_pairs = 3;
   const auto report = run_builds(options, {}, [](int, int, const std::string&) {});
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(lines_of(log).size(), 2u * (1 + 3 + 4));  // the cell, the same again as it is slower, and one pair more
+  // The cell runs once, three times more since it is slower, and in four pairs, of which one is not near.
+  EXPECT_EQ(lines_of(log).size(), 2u * (1 + 3 + 4));
   const PairDifference difference = difference_of(report->pairs, 3);
   EXPECT_EQ(difference.pairs, 3);
   EXPECT_NEAR(difference.median_ns, 50, 1e-3);

@@ -1,4 +1,4 @@
-// What a comparison makes of its times, how it starts the others, and that it never waits for ever.
+// Tests what a comparison makes of its times, how it starts the other programs, and that it never waits for ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ TEST(Median, IsTheMiddleOrBetweenTheTwo) {
   EXPECT_EQ(median({}), 0);
 }
 
-// P(a median lies outside the k-th values from both ends) = 2 P(Binomial(n, 1/2) < k) <= 0.1.
+// The interval follows P(a median lies outside the k-th values from both ends) = 2 P(Binomial(n, 1/2) < k) <= 0.1.
 TEST(MedianInterval, LeavesOutAsManyAsNinetyPercentAllow) {
   const auto of = [](int n) {
     std::vector<double> values;
@@ -59,7 +59,8 @@ TEST(Judge, TakesTheBestPeerThatIsRight) {
   EXPECT_EQ(verdict->best, "good");
   EXPECT_EQ(verdict->wreath_us, 2);
   EXPECT_EQ(verdict->best_us, 4);
-  EXPECT_EQ(verdict->ratio, 2);  // of 1.5, 2, 2
+  // The ratio is the median of 1.5, 2 and 2.
+  EXPECT_EQ(verdict->ratio, 2);
   EXPECT_EQ(verdict->rounds, 3);
 }
 
@@ -84,7 +85,7 @@ TEST(Judge, LooksAtTheSettingsThatCount) {
   EXPECT_EQ(judge(contest, [](const std::string&) { return false; })->best, "");
 }
 
-// In a child, for there is no way back.
+// Each try runs in a child, since a process cannot leave its own network again.
 TEST(OwnNetwork, IsUnderTheCongestionControlAsked) {
   const auto enter = [](const char* name) {
     const Status entered = enter_own_network(name);
@@ -147,7 +148,8 @@ TEST_F(Runs, EndWellAndKeepTheOutput) {
 TEST_F(Runs, SayHowTheyFailed) {
   const Status failed = run("echo first; echo why >&2; exit 7", 10'000);
   ASSERT_FALSE(failed);
-  EXPECT_THAT(failed.error().message, StartsWith("sh: exit code 7"));  // results are read on other machines, too
+  // The message leaves out the program's folder, since results are read on other machines, too.
+  EXPECT_THAT(failed.error().message, StartsWith("sh: exit code 7"));
   EXPECT_THAT(failed.error().message, HasSubstr("why"));
   EXPECT_THAT(run("kill -9 $$", 10'000).error().message, HasSubstr("signal 9"));
 }
@@ -158,7 +160,7 @@ TEST_F(Runs, AreEndedWhenTheyTakeTooLong) {
   EXPECT_EQ(late.error().code, ErrorCode::Timeout);
 }
 
-// One fails, the other would go on.
+// One process fails, and the other would go on.
 TEST_F(Runs, AreEndedTogether) {
   EXPECT_FALSE(run("if mkdir " + log() + ".d 2>/dev/null; then exit 1; fi; sleep 100", 30'000, 2));
 }

@@ -1,4 +1,4 @@
-// A double of a network adapter: what it is asked to register and when, and that no flag comes before the flush.
+// Tests what a double of a network adapter is asked to register and when, and that no flag comes before the flush.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps what it was asked, and copies of descriptors, whose sizes it can tell.
+// Keeps the registrations that were asked for, and checks that each descriptor has the size of its memory.
 class AdapterDouble final : public MemoryAdapter {
  public:
   std::string_view name() const override { return "double0"; }
@@ -32,7 +32,7 @@ class AdapterDouble final : public MemoryAdapter {
     EXPECT_EQ(facts_of(watched).allocation, allocation) << "its memory was freed before";
     EXPECT_EQ(registered.erase(registration), 1u);
   }
-  // Memory that must be alive at each deregistration.
+  // Sets the memory that must be alive at each deregistration.
   void watch(const void* memory) {
     watched = memory;
     allocation = facts_of(memory).allocation;
@@ -76,7 +76,8 @@ TEST_P(Adapters, DeregisterBeforeMemoryIsFreed) {
   data = DeviceMemory();
   EXPECT_TRUE(adapter.registered.empty());
   EXPECT_EQ(memory.registrations(), 0u);
-  data = make();  // maybe at the same address
+  // The new memory may have the same address.
+  data = make();
   EXPECT_EQ(memory.find(data.data(), 1).value().registration, 2u);
   adapter.watch(data.data());
 }
@@ -128,7 +129,8 @@ TEST_P(Adapters, SeeNoMessageBeforeItsDataIsFlushed) {
   }
   publish_received(device(), fifo).value();
   EXPECT_EQ(slot.sequence, 5u);
-  if (flushes) {  // of a device that sees writes in order nothing is asked
+  // A device that sees writes in order is not asked to flush.
+  if (flushes) {
     fake.set_attribute(kCudaRdmaOrder, kCudaRdmaOrderOwner);
     fake.fail("cuFlushGPUDirectRDMAWrites", kCudaLaunchFailed, 1);
     EXPECT_TRUE(publish_received(device(), fifo));

@@ -1,4 +1,4 @@
-// The ledger of a device's blocks: who waits is rung when its turn may have come.
+// Tests the ledger of a device's blocks: it rings a waiter when the waiter's turn may have come.
 #include "src/device/block_ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(BlockLedger, GrantsNoMoreThanRunAtOnceInTheOrderOfAsking) {
   EXPECT_TRUE(ledger.crowded());
 }
 
-// Its peers may wait for it: it must not sleep until they give theirs back.
+// Peers may wait for the next in line, so it must not sleep until they give their blocks back.
 TEST(BlockLedger, RingsTheNextInLineForBlocksThatTheFirstLeft) {
   BlockLedger ledger;
   Waiter first;

@@ -1,5 +1,6 @@
-// What every device promises: memory of its own, order in a stream, events between streams. Held by the host device,
-// and by CUDA's where there is one: a real one, or the driver that stands for it (test unit_device_fake_cuda).
+// Tests what every device promises: memory of its own, order in a stream, events between streams. The tests run on the
+// host device, and on CUDA's devices where there are some. A CUDA device may be a real one, or one of the driver that
+// stands for CUDA's (test unit_device_fake_cuda).
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -111,10 +112,11 @@ TEST_P(Memory, IsCopiedWithinItsBoundsOnly) {
   EXPECT_NE(beyond.error().message.find("bytes are left"), std::string::npos) << beyond.error().message;
   const auto stream = device().make_stream().value();
   EXPECT_EQ(stream->copy(memory.data() + 1, host.data(), all).error().code, ErrorCode::InvalidArgument);
-  stream->synchronize().value();  // what was refused has not harmed it
+  // The copy that was refused has not harmed the stream.
+  stream->synchronize().value();
 }
 
-// Several devices, or the host device where there is but one other.
+// The test takes memory of every other device that is here, be it one or several.
 TEST_P(Memory, OfAnotherDeviceIsRefusedByName) {
   for (LibraryDevice* const other : test::devices()) {
     if (other == &device()) continue;
@@ -177,7 +179,8 @@ TEST_P(Streams, SkipsWorkAfterAFailureAndKeepsTheFirstError) {
       })
       .value();
   stream->run([&] { return ran = true, Status(); }).value();
-  stream->record(*event).value();  // events fire all the same: others wait for them
+  // The event fires after a failure, too, since others wait for it.
+  stream->record(*event).value();
   go = true;
   event->synchronize(10'000).value();
   EXPECT_EQ(stream->synchronize().error().message, "first");
@@ -208,7 +211,7 @@ TEST_P(Streams, FailsWithWhatItsWorkThrows) {
   EXPECT_NE(other.message.find("other"), std::string::npos) << other.message;
 }
 
-// The program's handlers run on the program's threads.
+// The program's signal handlers run on the program's threads.
 TEST_P(Streams, TakesNoSignals) {
   const auto stream = device().make_stream().value();
   bool blocked = false;
@@ -262,7 +265,8 @@ TEST_P(Events, OrdersTwoStreams) {
     const auto first = device().make_stream().value();
     const auto second = device().make_stream().value();
     const auto event = device().make_event().value();
-    int value = 0;  // a race, were the event not to order
+    // Access to the value would be a race if the event did not order the streams.
+    int value = 0;
     first->run([&] { return value = 7, Status(); }).value();
     first->record(*event).value();
     second->wait(*event).value();
@@ -273,7 +277,7 @@ TEST_P(Events, OrdersTwoStreams) {
   }
 }
 
-// Who waits for a point does not go on because a later one was passed first, in another stream.
+// A stream that waits for a point does not go on because another stream passed a later point first.
 TEST_P(Events, RecordedAgainKeepsWhatEarlierWaitsMeant) {
   const auto slow = device().make_stream().value();
   const auto quick = device().make_stream().value();
@@ -291,7 +295,8 @@ TEST_P(Events, RecordedAgainKeepsWhatEarlierWaitsMeant) {
   bool in_order = false;
   waiting->run([&] { return in_order = over, Status(); }).value();
   quick->record(*event).value();
-  event->synchronize().value();  // the later point
+  // This waits for the later point.
+  event->synchronize().value();
   EXPECT_TRUE(event->done());
   EXPECT_EQ(waiting->synchronize(50).error().code, ErrorCode::NotReady);
   go = true;
@@ -305,7 +310,7 @@ TEST_P(Events, NeverRecordedIsDone) {
   event->synchronize(0).value();
 }
 
-// Work that waits for another stream's: as ranks of one process do.
+// The streams' work waits for the work of other streams, as ranks of one process do.
 TEST_P(Streams, RunWorkThatWaitsForEachOther) {
   std::atomic<int> here{0};
   std::vector<std::unique_ptr<Stream>> streams;

@@ -1,4 +1,4 @@
-// Our declarations of the CUDA driver's interface against cuda.h, where the toolkit is installed.
+// Compares our declarations of the CUDA driver's interface with cuda.h, where the toolkit is installed.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -83,7 +83,8 @@ static_assert(offsetof(CudaAllocationProperties, handle_types) == offsetof(CUmem
 static_assert(offsetof(CudaAllocationProperties, location) == offsetof(CUmemAllocationProp, location));
 static_assert(offsetof(CudaAllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
 
-// Two types that a caller and a callee pass alike: both pointers, both whole numbers, or classes of one size.
+// Says whether a caller and a callee pass two types alike: both are pointers, both whole numbers, or classes of one
+// size.
 template <typename Ours, typename Theirs>
 constexpr bool kPassedAlike = std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>&& std::is_class_v<Ours> ==
                                   std::is_class_v<Theirs> &&
@@ -172,7 +173,7 @@ SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 
 constexpr int kChecked = 70;
 
-// What is declared in driver.hpp and not checked here would show.
+// A function that driver.hpp declares and this file does not check makes this test fail.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A CUDA device where things go wrong, over the driver that stands for libcuda.so.1.
+// Tests a CUDA device where things go wrong, over the driver that stands for libcuda.so.1.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ TEST_F(FakeDevice, IsCurrentWhereItsContextIs) {
   }
 }
 
-// Peers tell devices by it.
+// Peers distinguish devices by their identities.
 TEST_F(FakeDevice, HasAnIdentityOfItsOwn) {
   EXPECT_EQ(device_->identity().kind, EndpointDevice::Kind::Cuda);
   EXPECT_NE(device_->identity(), CudaPlatform::opened()->device(1).value()->identity());
@@ -81,7 +81,7 @@ TEST_F(FakeDevice, SaysHowMuchMemoryThereWouldBe) {
   EXPECT_NE(memory.error().message.find("1G are free"), std::string::npos) << memory.error().message;
 }
 
-// Whatever step fails, nothing stays behind: TearDown counts.
+// Nothing stays behind, whichever step fails: TearDown() counts what is alive.
 TEST_F(FakeDevice, FreesWhatWasMadeBeforeAStepThatFails) {
   for (const char* const step : {"cuMemAlloc", "cuMemsetD8Async"}) {
     fake_.fail(step, kCudaOutOfMemory, 1);
@@ -140,7 +140,7 @@ TEST_F(FakeDevice, LeavesToTheProgramWhatItHasRegisteredItself) {
   driver->ctx_pop_current(&context);
 }
 
-// A driver looks whether pages are writable when it takes them; the process that maps a peer's does not write them.
+// A driver looks whether pages are writable when it takes them. A process that maps a peer's pages does not write them.
 TEST_F(FakeDevice, IsLetInToPagesThatStayReadOnly) {
   void* const page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
@@ -170,7 +170,7 @@ TEST_F(FakeDevice, DisturbsNoCaptureOfTheProgram) {
   fake_.program_captures(0);
 }
 
-// Of memory that is not pinned.
+// The host's memory of these copies is not pinned.
 TEST_F(FakeDevice, CopiesWithoutWaitingForTheStream) {
   const auto stream = device_->make_stream().value();
   const DeviceMemory memory = device_->allocate(sizeof(int)).value();

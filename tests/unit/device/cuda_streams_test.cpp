@@ -1,4 +1,5 @@
-// Streams and graphs of a CUDA device, and who waits for whom, over the driver that stands for libcuda.so.1.
+// Tests streams and graphs of a CUDA device, and which work waits for which, over the driver that stands for
+// libcuda.so.1.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,8 +19,8 @@ namespace {
 using test::FakeDevice;
 using test::HostPage;
 
-// While a stream waits for the host, nothing is asked of the driver that waits for all streams: whoever is to end the
-// wait would find it busy.
+// While a stream waits for the host, the device makes no driver call that waits for all streams. The work that is to
+// end the stream's wait would find the driver busy.
 TEST_F(FakeDevice, FreesWhenNoStreamWaits) {
   for (const MemoryUse use : {MemoryUse::Plain, MemoryUse::Pinned, MemoryUse::Exportable}) {
     std::atomic<bool> open = false;
@@ -49,7 +50,7 @@ TEST_F(FakeDevice, FreesWhenNoStreamWaits) {
   }
 }
 
-// Nobody's wait is left of a graph that a device did not end: TearDown counts.
+// A graph that a device did not end leaves no wait behind: TearDown() counts what is alive.
 TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
   auto stream = device_->make_stream().value();
   stream->begin_capture().value();
@@ -70,7 +71,8 @@ TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
   EXPECT_TRUE(device_->allocate(64));
 }
 
-// A driver lets nobody make memory while a stream waits and is full: not the host's work that the stream waits for.
+// A driver makes no memory while a stream waits and is full, not even for the host's work that the stream waits for. So
+// a stream that waits gets no more work than it takes.
 TEST_F(FakeDevice, GivesAStreamThatWaitsNoMoreThanItTakes) {
   constexpr int kCopies = 3'000;
   const auto stream = device_->make_stream().value();
@@ -98,7 +100,7 @@ TEST_F(FakeDevice, GivesAStreamThatWaitsNoMoreThanItTakes) {
   EXPECT_EQ(added, kCopies);
 }
 
-// A graph holds as much of the host's work as it likes, also where its branches wait for each other.
+// A graph holds any amount of the host's work, also where its branches wait for each other.
 TEST_F(FakeDevice, LaunchesGraphsWithMoreWorkThanAStreamTakes) {
   constexpr int kPieces = 200;
   const auto first = device_->make_stream().value();
@@ -151,7 +153,8 @@ TEST_F(FakeDevice, EndsTheLaunchesBeforeOneThatIsRefused) {
   EXPECT_EQ(runs, 2);
 }
 
-// The last memory of a device, which a stream's wait keeps from being freed: who asks for more waits for that.
+// A stream's wait keeps the last memory of a device from being freed. A caller that asks for more waits until the
+// memory is free.
 TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
   constexpr std::size_t kMost = std::size_t{600} << 20;
   const auto stream = device_->make_stream().value();
@@ -166,7 +169,7 @@ TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
   EXPECT_TRUE(device_->allocate(kMost));
 }
 
-// What the driver refuses ends the stream: what stands behind counts on it.
+// An operation that the driver refuses ends the stream, since the work behind it counts on it.
 TEST_F(FakeDevice, KeepsAStreamsFirstError) {
   const DeviceMemory memory = device_->allocate(64).value();
   for (const char* const step : {"cuMemcpyAsync", "cuStreamWaitEvent", "cuStreamWriteValue32"}) {
@@ -188,8 +191,8 @@ TEST_F(FakeDevice, KeepsAStreamsFirstError) {
   }
 }
 
-// A device that is lost while a stream waits for the host: nobody hangs, and work that was not run learns of it.
-// The driver refuses to wait for a stream that captures: its memory is freed all the same, as TearDown counts.
+// The driver refuses to wait for a stream that captures. The stream's memory is freed all the same: TearDown() counts
+// what is alive.
 TEST_F(FakeDevice, EndsTheCaptureOfAStreamThatGoes) {
   auto stream = device_->make_stream().value();
   stream->begin_capture().value();
@@ -197,10 +200,12 @@ TEST_F(FakeDevice, EndsTheCaptureOfAStreamThatGoes) {
   stream.reset();
 }
 
+// The device is lost while a stream waits for the host. No caller hangs, and the work that was not run is destroyed.
 TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   const auto stream = device_->make_stream().value();
   const auto event = device_->make_event().value();
-  const auto go = std::make_shared<std::atomic<bool>>(false);  // the device may look at it after this test's end
+  // The device may look at it after the end of this test.
+  const auto go = std::make_shared<std::atomic<bool>>(false);
   stream
       ->run([go] {
         while (!*go) std::this_thread::yield();
@@ -228,7 +233,7 @@ TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   EXPECT_FALSE(device_->make_stream());
 }
 
-// A stream that the program made with the driver.
+// Holds a stream that the program made with the driver.
 class ForeignStream : public FakeDevice {
  protected:
   void SetUp() override {

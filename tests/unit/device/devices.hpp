@@ -1,4 +1,4 @@
-// The devices of this machine that keep the contract.
+// Lists the devices of this machine that keep the contract.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace wreath::test {
 
-// The host device, and the first two of CUDA where it is.
+// Returns the host device, and the first two devices of CUDA where it is present.
 inline std::vector<LibraryDevice*> devices() {
   std::vector<LibraryDevice*> all = {&static_cast<LibraryDevice&>(host_device())};
   const auto found = cuda_devices();

@@ -1,4 +1,4 @@
-// The first device of the driver that stands for CUDA's: what a test made there is gone at its end.
+// Provides the first device of the driver that stands for CUDA's, and checks that a test frees there what it made.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class FakeDevice : public testing::Test {
   int alive_ = 0;
 };
 
-// A page of the host's memory, for kernels.
+// Holds whole pages of the host's memory, for kernels.
 struct HostPage {
   alignas(4096) std::array<std::byte, 8192> bytes{};
 };

@@ -1,5 +1,6 @@
-// What every device promises of graphs: a capture runs nothing, each launch runs all of it, and what cannot be captured
-// is refused by name. Held by the host device, and by CUDA's where there is one (test unit_device_fake_cuda).
+// Tests what every device promises of graphs: a capture runs nothing, each launch runs all of it, and a refusal names
+// what cannot be captured. The tests run on the host device, and on CUDA's devices where there are some (test
+// unit_device_fake_cuda).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -70,7 +71,7 @@ TEST_P(Captures, OutliveTheStreamThatMadeThem) {
   EXPECT_EQ(target, 7);
 }
 
-// Branches wait for each other, so that they run at once; the launching stream goes on when all are over.
+// Branches wait for each other, so they must run at once. The launching stream goes on when all are over.
 TEST_P(Captures, ForkAndJoinStreams) {
   std::unique_ptr<Graph> graph;
   std::atomic<int> here = 0;
@@ -97,7 +98,8 @@ TEST_P(Captures, ForkAndJoinStreams) {
     for (const auto& each : joins) origin->wait(*each).value();
     graph = origin->end_capture().value();
     bool ran = false;
-    first->run([&] { return ran = true, Status(); }).value();  // it captures no more
+    // The branch captures no more.
+    first->run([&] { return ran = true, Status(); }).value();
     first->synchronize().value();
     EXPECT_TRUE(ran);
   }
@@ -113,7 +115,8 @@ TEST_P(Captures, ForkAndJoinStreams) {
 TEST_P(Captures, LaunchesOfOneGraphFollowEachOtherInAnyStreams) {
   const auto first = make_stream();
   const auto second = make_stream();
-  int inside = 0;  // a race, were they not in order
+  // Access to this count would be a race if the launches were not in order.
+  int inside = 0;
   int most = 0;
   first->begin_capture().value();
   first
@@ -131,7 +134,8 @@ TEST_P(Captures, LaunchesOfOneGraphFollowEachOtherInAnyStreams) {
   EXPECT_EQ(most, 1);
 }
 
-// A failure in a branch is the launching stream's; the rest of the launch is skipped, and the graph can run elsewhere.
+// A failure in a branch becomes the launching stream's. The rest of the launch is skipped, and the graph can run
+// elsewhere.
 TEST_P(Captures, AFailureInABranchFailsTheLaunchingStream) {
   const auto origin = make_stream();
   const auto branch = make_stream();
@@ -157,7 +161,7 @@ TEST_P(Captures, AFailureInABranchFailsTheLaunchingStream) {
   EXPECT_EQ(behind, 1);
 }
 
-// What is refused, and the words for it.
+// Holds a mistake that is refused, and the words of the refusal.
 struct Refusal {
   std::function<void(Stream&)> mistake;
   std::string words;
@@ -190,7 +194,8 @@ TEST_P(Captures, EndWithoutAGraphWhereSomethingWasRefused) {
     expect_misused(stream->run([] { return Status(); }), "the capture is invalid: ");
     expect_misused(stream->end_capture(), refusal.words);
     bool ran = false;
-    stream->run([&] { return ran = true, Status(); }).value();  // as before
+    // The stream works as before.
+    stream->run([&] { return ran = true, Status(); }).value();
     stream->synchronize().value();
     EXPECT_TRUE(ran);
   }
@@ -205,7 +210,8 @@ TEST_P(Captures, EndWithoutAGraphWhereAStreamWasNotJoined) {
   origin->record(*fork).value();
   branch->wait(*fork).value();
   branch->record(*join).value();
-  branch->run([] { return Status(); }).value();  // behind what is joined
+  // This work comes behind the point that is joined.
+  branch->run([] { return Status(); }).value();
   origin->wait(*join).value();
   expect_misused(branch->end_capture(), "another stream began this capture");
   expect_misused(origin->end_capture(), "does not wait for");
@@ -236,7 +242,8 @@ TEST_P(Captures, TimesOfEventsArePassedInOrder) {
   const auto stream = make_stream();
   const auto begin = own.make_event(EventUse::Timing).value();
   const auto end = own.make_event(EventUse::Timing).value();
-  EXPECT_EQ(end->ns_since(*begin).error().code, ErrorCode::InvalidUsage);  // never recorded
+  // Neither event was ever recorded.
+  EXPECT_EQ(end->ns_since(*begin).error().code, ErrorCode::InvalidUsage);
   std::atomic<bool> go = false;
   stream->record(*begin).value();
   stream

@@ -1,4 +1,5 @@
-// What only the host device promises: memory that segfaults where a real device's would, and kernels that are threads.
+// Tests what only the host device promises: memory that segfaults where a real device's would, and kernels that are
+// threads.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -23,7 +24,8 @@ TEST(DeviceMemoryDeathTest, CannotBeTouchedByTheHost) {
 }
 
 TEST(DeviceMemory, IsReachedWhereARangeIsWhollyInIt) {
-  constexpr std::size_t kBytes = 2 * 65'536;  // whole pages, whatever a page is
+  // These are whole pages, whatever the size of a page is.
+  constexpr std::size_t kBytes = 2 * 65'536;
   std::byte* data = nullptr;
   {
     const DeviceMemory memory = host_device().allocate(kBytes).value();
@@ -68,7 +70,7 @@ struct Sum {
   int* sums;   // one for each block
 };
 
-// Every thread writes its cell; after the barrier the first one adds them up.
+// Every thread writes its cell. After the barrier the first thread of a block adds the block's cells up.
 void sum_block(HostBlock& block, const void* arguments) {
   Sum sum{};
   std::memcpy(&sum, arguments, sizeof sum);
@@ -89,7 +91,7 @@ TEST(HostDevice, RunsAllThreadsOfAllBlocksOfAKernel) {
   EXPECT_EQ(sums, std::vector<int>(3, 15));
 }
 
-// What programs do: memory of the device by its address in kernels, through the public functions.
+// Programs give kernels the device's memory by its address there, and use the public functions.
 TEST(HostDevice, RunsKernelsOfPrograms) {
   constexpr int kBlocks = 3;
   constexpr int kThreads = 5;

@@ -1,4 +1,4 @@
-// One rank's side of a link over shared memory, with a device whose memory its peer may map.
+// Makes one rank's side of a link over shared memory, with a device whose memory the rank's peer may map.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,14 @@ struct End {
   End(LibraryDevice& device, Rank rank) : segment(std::move(OwnSegment::create(rank, 3, kShape, true)).value()) {
     segment->add_device(device_segment_memory(device));
   }
-  // As if the peer were in another process.
+  // Links this end to its peer as if the peer were in another process.
   void link_to(End& peer) {
     link = std::move(MappedLink::connect(*segment, peer.segment->rank(),
                                          std::move(peer.segment->offer(segment->rank(), true)).value()))
                .value();
     peer.segment->tell_of_device(segment->rank());
   }
-  // What the peer is told once `memory` is named. Of two ranks: 0 and 1.
+  // Names `memory` and returns the announcements that the peer then gets. The two ranks are 0 and 1.
   std::vector<Announcement> announce(const DeviceMemory& memory) const {
     segment->name_device_memory(memory.data(), memory.size()).value();
     return std::move(segment->take_announcements(1 - segment->rank())).value();

@@ -1,4 +1,4 @@
-// What the driver refuses: only the one that stands for it can be asked to.
+// Tests refusals of the driver: only the driver that stands for CUDA's can be asked to refuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,14 +23,15 @@ class Refused : public testing::Test {
     fake = test::FakeCuda::find();
     if (!fake) GTEST_SKIP() << "not the stand-in for CUDA: run it as unit_device_regions_fake_cuda";
   }
-  // What cuda:0 makes of memory of cuda:`owner`, as if it were another process's.
+  // Returns what cuda:0 makes of memory of cuda:`owner`, as if the memory were another process's.
   Result<std::shared_ptr<Region>> import(int owner) const {
     const auto memory = device_segment_memory(cuda(owner));
     auto region = memory->create(70'000, "memory");
     if (!region) return region.error();
     auto offer = memory->describe(**region, true);
     if (!offer) return offer.error();
-    (*offer)->bytes[sizeof(std::uint64_t)] ^= std::byte{1};  // an id that this process does not know
+    // The new id is one that this process does not know.
+    (*offer)->bytes[sizeof(std::uint64_t)] ^= std::byte{1};
     return device_segment_memory(cuda(0))->open(*std::move(*offer));
   }
   test::FakeCuda fake{};
@@ -70,11 +71,12 @@ TEST_F(Refused, AccessIsTheDriversWord) {
   const Status refused = cuda(0).reaches(cuda(1).identity());
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("cuda:0 cannot access cuda:1, which it reaches by "));
-  const EndpointDevice hidden{EndpointDevice::Kind::Cuda, {1, 2, 3}};  // by CUDA_VISIBLE_DEVICES
+  // CUDA_VISIBLE_DEVICES hides a device like this.
+  const EndpointDevice hidden{EndpointDevice::Kind::Cuda, {1, 2, 3}};
   EXPECT_TRUE(cuda(0).reaches(hidden));
 }
 
-// Two GPUs of one process: their memory is let to each other, and not imported.
+// Two GPUs of one process get access to each other's memory, and do not import it.
 TEST_F(Refused, AccessBetweenDevicesOfAProcess) {
   const auto owner = device_segment_memory(cuda(1));
   const auto region = owner->create(70'000, "memory").value();
@@ -89,7 +91,7 @@ TEST_F(Refused, AccessBetweenDevicesOfAProcess) {
   EXPECT_THAT(refused.error().message, HasSubstr("cuda:1: cuMemSetAccess"));
 }
 
-// Without descriptors memory has handles, which the process that made them cannot open.
+// Without descriptors memory has handles, and the process that made a handle cannot open it.
 TEST_F(Refused, HandlesOfThisProcess) {
   fake.fail("cuDeviceGetAttribute", kCudaNotSupported, 1'000);
   const auto refused = import(0);

@@ -1,5 +1,5 @@
-// Regions of a device's memory, on every device that is here: what is refused and why, what is named, that nothing is
-// left behind. Between processes: tests/multiprocess/device_memory.
+// Tests regions of a device's memory, on every device that is here: refusals and their reasons, names, and that nothing
+// is left behind. The tests in tests/multiprocess/device_memory run between processes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Regions : public testing::TestWithParam<LibraryDevice*> {
     own.link_to(peer);
     peer.link_to(own);
   }
-  // Of memory that the peer names, with its descriptor, where it has one.
+  // Returns an offer of memory that the peer names, with its descriptor where it has one.
   Offer offer_of_peer() { return std::move(peer.announce(memory_).front().offer); }
   static void set_word(Offer& offer, std::size_t word, std::uint64_t value) {
     std::memcpy(offer.bytes.data() + word * sizeof value, &value, sizeof value);
@@ -43,7 +43,7 @@ class Regions : public testing::TestWithParam<LibraryDevice*> {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Regions, testing::ValuesIn(test::devices()), test::name_of);
 
-// Lines of /proc/self/maps that are memory of devices here.
+// Returns the number of lines of /proc/self/maps that are memory of devices here.
 int mappings() {
   std::ifstream maps("/proc/self/maps");
   int lines = 0;
@@ -51,7 +51,7 @@ int mappings() {
   return lines;
 }
 
-// Words: magic, id, bytes, exported, exported bytes; then a handle.
+// An offer has the words magic, id, bytes, exported, exported bytes, and then a handle.
 TEST_P(Regions, RefuseOffersThatAreNone) {
   Offer whole = offer_of_peer();
   const auto copy = [&] {
@@ -81,7 +81,8 @@ TEST_P(Regions, RefuseOffersThatAreNone) {
   EXPECT_EQ(own.segment->reads(1)->regions, 0u);
 }
 
-// A descriptor of something else. What cannot be imported is no fault of the peer's: its messages are staged.
+// The descriptor is one of something else. The peer is not at fault where memory cannot be imported: its messages are
+// staged.
 TEST_P(Regions, AreNotMappedFromForeignDescriptors) {
   Offer offer = offer_of_peer();
   if (offer.descriptors.empty()) GTEST_SKIP() << "this device has handles: run it on one with descriptors";
@@ -109,14 +110,17 @@ TEST_P(Regions, AreOfLivingMemoryThatPeersCanMapOnly) {
   EXPECT_FALSE(segment.name_device_memory(plain.data(), 10));
   int value = 0;
   EXPECT_FALSE(segment.name_device_memory(&value, 4));
-  EXPECT_FALSE(segment.name_memory(memory_.data(), 4));  // that is for memory of the host
+  // The function name_memory() is for memory of the host.
+  EXPECT_FALSE(segment.name_memory(memory_.data(), 4));
   auto first = device().allocate(70'000, MemoryUse::Exportable).value();
   EXPECT_EQ(segment.name_device_memory(first.data() + 7, 10).value().offset, 7u);
   EXPECT_EQ(segment.name_device_memory(first.data(), 10).value().index, 1u);
   EXPECT_FALSE(segment.name_device_memory(first.data(), std::size_t{1} << 30));
   first = DeviceMemory();
-  EXPECT_TRUE(segment.take_announcements(1).value().empty());        // it was freed before anybody was told
-  first = device().allocate(70'000, MemoryUse::Exportable).value();  // maybe at the same address
+  // The memory was freed before any peer learned of it.
+  EXPECT_TRUE(segment.take_announcements(1).value().empty());
+  // The new memory may have the same address.
+  first = device().allocate(70'000, MemoryUse::Exportable).value();
   EXPECT_EQ(segment.name_device_memory(first.data(), 10).value().index, 2u);
   EXPECT_EQ(segment.take_announcements(1).value().size(), 1u);
 }
@@ -152,7 +156,8 @@ TEST_P(Regions, LeaveNothingBehind) {
     DeviceMemory memory = device().allocate(5'000, MemoryUse::Exportable).value();
     for (Announcement& news : first.announce(memory)) {
       second.link->accept_region(news.index, std::move(news.offer)).value();
-      EXPECT_FALSE(second.link->accept_region(news.index, Offer()));  // a second time
+      // The link takes no second offer for one index.
+      EXPECT_FALSE(second.link->accept_region(news.index, Offer()));
     }
     memory = DeviceMemory();
   };
@@ -166,7 +171,7 @@ TEST_P(Regions, LeaveNothingBehind) {
   EXPECT_EQ(mappings(), before);
 }
 
-// What host code and blocks of the device, and of another one, find where a slot names a region.
+// The host's code, blocks of the device and blocks of another device look up the region that a slot names.
 TEST_P(Regions, AreReachedByTheirDevice) {
   const auto news = own.announce(memory_);
   SendFifo& send = own.link->send_fifo(1);
@@ -184,7 +189,8 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   peer.link->accept_region(news.front().index, std::move(offer)).value();
   EXPECT_EQ(mapped, 1u << news.front().index);
   const std::byte* const there = device().address_in_kernels(memory_.data()) + 100;
-  EXPECT_EQ(Region::find_at(there), nullptr);  // that is for memory of the host
+  // The function find_at() is for memory of the host.
+  EXPECT_EQ(Region::find_at(there), nullptr);
   const Located by_host = locate(recv, *peek(recv));
   EXPECT_EQ(by_host.state, Locating::Fetched);
   EXPECT_EQ(by_host.data, there);
@@ -196,9 +202,11 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   EXPECT_EQ(locate(by_blocks, *peek(recv)).state, Locating::Found);
   EXPECT_EQ(locate(by_blocks, *peek(recv)).data, there);
   by_blocks.device = number_of(device()) + 1;
-  EXPECT_EQ(locate(by_blocks, *peek(recv)).state, Locating::Unmapped);  // the host is asked
+  // The blocks ask the host for the region.
+  EXPECT_EQ(locate(by_blocks, *peek(recv)).state, Locating::Unmapped);
   EXPECT_EQ(pulled.wanted, recv.next);
-  slot.offset = std::uint64_t{1} << 30;  // beyond what a device may round it up to
+  // The offset is beyond the size to which a device may round the region up.
+  slot.offset = std::uint64_t{1} << 30;
   EXPECT_EQ(locate(recv, *peek(recv)).state, Locating::Invalid);
 }
 

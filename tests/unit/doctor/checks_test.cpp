@@ -1,4 +1,4 @@
-// What `wreath doctor` finds on machines made for the test, healthy and sick, and of systems that refuse.
+// Tests what `wreath doctor` finds on machines made for the test, healthy and sick, and on systems that refuse.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ devices
 no problem, 0 notes
 )";
 
-// What the budgets are is the library's to say.
+// Replaces the budgets in a text by a mark, since the library says what they are.
 std::string without_budgets(std::string text) {
   for (const std::string before : {"take at most ", "of a host needs "}) {
     for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
@@ -311,7 +311,7 @@ TEST_F(Probed, MalformedVariablesAreAllNamed) {
   }
 }
 
-// Whoever adds a variable with a range must add how it is judged.
+// A developer who adds a variable with a range must also add how the doctor judges it.
 TEST_F(Probed, NoVariableWithARangeIsPassedOver) {
   for (const SettingRow& row : kSettings) {
     if (!row.name.starts_with("WREATH_") || row.maximum == 0) continue;

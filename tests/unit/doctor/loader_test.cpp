@@ -1,4 +1,5 @@
-// The loader's rules that only another machine's files can show, damaged files, and the loader itself beside ours.
+// Tests the loader's rules that only another machine's files can show, damaged files, and the loader itself beside
+// ours.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -54,9 +55,10 @@ constexpr std::int32_t kNative = 0x0303;
 constexpr std::int32_t kForeign = 0x0a03;
 #endif
 
-constexpr std::uint64_t kNoProcessor = std::uint64_t{1} << 40;  // no processor has this ability
+// No processor has this ability.
+constexpr std::uint64_t kNoProcessor = std::uint64_t{1} << 40;
 
-// The format "glibc-ld.so.cache1.1"; names come in descending order.
+// Returns a cache in the format "glibc-ld.so.cache1.1". The entries come in descending order of their names.
 std::string cache_of(const std::vector<CacheEntry>& entries) {
   std::string table;
   std::string texts;
@@ -74,7 +76,7 @@ std::string cache_of(const std::vector<CacheEntry>& entries) {
   return "glibc-ld.so.cache1.1" + counts + std::string(20, '\0') + table + texts;
 }
 
-// A machine with one program; its libraries are this machine's C library, under other names.
+// Makes a machine with one program. Its libraries are this machine's C library, under other names.
 class OtherMachine : public testing::Test {
  protected:
   OtherMachine() {
@@ -88,7 +90,7 @@ class OtherMachine : public testing::Test {
   }
   std::string root() const { return folder_.path(); }
   void add(const std::string& path) const { write(root() + path, library_); }
-  // Of libnccl.so.2, opened by name: "rule: file".
+  // Returns how the program finds libnccl.so.2, which it opens by name, as "rule: file", or "none".
   std::string found(const std::string& library_path = "") const {
     const NcclUse use =
         use_of({root(), "/", library_path, "", {}, ""}, {.by = "program", .program = "/program"}).value();
@@ -140,7 +142,8 @@ TEST_F(OtherMachine, PassesDamagedLibraries) {
     std::string damaged = library_.substr(0, 8192);
     damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
     write(root() + "/damaged", damaged);
-    static_cast<void>(read_elf(root(), "/damaged"));  // whatever it is taken for
+    // The reader may take the file for anything.
+    static_cast<void>(read_elf(root(), "/damaged"));
   }
   for (std::size_t length = 0; length < 4096; length += 512) {
     write(root() + "/usr/lib/libnccl.so.2", library_.substr(0, length));
@@ -148,7 +151,7 @@ TEST_F(OtherMachine, PassesDamagedLibraries) {
   }
 }
 
-// What ld.so itself prints of a program.
+// Returns the files that ld.so itself prints for a program.
 std::set<std::string> listed_by_loader(const std::string& program) {
   std::set<std::string> files;
   std::FILE* const output = ::popen(("LD_TRACE_LOADED_OBJECTS=1 " + program).c_str(), "r");

@@ -1,4 +1,4 @@
-// Plans of exchanges: what is refused, and that the real executor ends every group with few slots and few rounds.
+// Tests plans of exchanges: what is refused, and that the real executor ends every group with few slots and few rounds.
 #include "src/engine/exchange.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ struct OneRank {
   std::vector<std::vector<std::byte>> memory;  // by call
 };
 
-// The ranks of a job whose messages are random, advanced in random turns by one thread.
+// Makes the ranks of a job whose messages are random. One thread advances them in random turns.
 class World {
  public:
   World(int ranks, std::uint32_t slots, HandwrittenLoop loop)
@@ -39,7 +39,7 @@ class World {
     }
   }
 
-  // What went wrong; empty: every message arrived.
+  // Returns what went wrong, or an empty text where every message arrived.
   std::string run(const RandomExchange& exchange, std::size_t resident_rounds, std::mt19937_64& random) {
     start(exchange, 2 * resident_rounds);
     std::vector<std::size_t> open(ranks_.size());
@@ -112,10 +112,10 @@ class World {
   LinkedRanks links_;
 };
 
-// By steps, and by the handwritten loop.
+// Runs exchanges by steps, and by the handwritten loop.
 class ExchangeRuns : public testing::TestWithParam<HandwrittenLoop> {};
 
-// Steps never wait for one of several messages: what ends in one order of turns ends in all.
+// Steps never wait for one of several messages, so an exchange that ends in one order of turns ends in all.
 TEST_P(ExchangeRuns, EndWithFewSlotsAndFewResidentRounds) {
   std::mt19937_64 random(42);
   for (int ranks = 1; ranks <= 9; ++ranks) {

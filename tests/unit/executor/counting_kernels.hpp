@@ -1,4 +1,4 @@
-// The processor's copies, counted.
+// Counts the copies that the processor makes.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -6,19 +6,19 @@
 namespace wreath {
 
 struct CopyCounts {
-  int plain = 0;     // fills by plain stores
+  int plain = 0;     // by plain stores
   int past = 0;      // past the caches
-  int unfenced = 0;  // ... since the last fence
+  int unfenced = 0;  // past the caches, since the last fence
   int fences = 0;
 };
 
-// Kernels are plain functions: what they count has no other place.
+// Kernels are plain functions, so their counts have no other place.
 inline CopyCounts& copy_counts() {
   static CopyCounts counts;
   return counts;
 }
 
-// Begins to count anew.
+// Sets the counts to zero, and returns kernels that count.
 inline CopyKernels counting_kernels() {
   copy_counts() = {};
   CopyKernels kernels = copy_kernels();

@@ -1,4 +1,4 @@
-// Ranks' calls as grids of blocks on the host device.
+// Runs the calls of ranks as grids of blocks on the host device.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-// One rank's grid: a block for each lane.
+// Holds one rank's grid, which has a block for each lane.
 struct RankGrid {
   std::vector<LaneState> lanes;
   std::vector<DeviceSendFifo> sends;
@@ -26,7 +26,7 @@ struct RankGrid {
 
 inline LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device()); }
 
-// Of the grid's lanes, from wherever they are.
+// Launches the grid's lanes, which go on from wherever they are.
 inline void launch_lanes(RankGrid& grid, int threads) {
   const int blocks = static_cast<int>(grid.lanes.size());
   if (blocks == 0) return;
@@ -53,7 +53,7 @@ inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads
   launch_lanes(grid, threads);
 }
 
-// The plan's ends go on where the grid has left them.
+// Copies the grid's ends back into the plan, which goes on where the grid has left them.
 inline void give_back(const RankGrid& grid, Plan& plan) {
   for (std::size_t i = 0; i < grid.sends.size(); ++i) *plan.targets[i] = grid.sends[i];
   for (std::size_t i = 0; i < grid.recvs.size(); ++i) *plan.sources[i] = grid.recvs[i];

@@ -1,4 +1,4 @@
-// Memory and expectations of one call.
+// Makes the memory of one call, and what the call must put there.
 #include "tests/unit/executor/job.hpp"
 
 #include <fmt/format.h>
@@ -115,7 +115,8 @@ void Job::give(OneRank& own, Rank rank, bool whole_numbers, std::mt19937_64& ran
   const Store store = store_of(shape_.dtype);
   const bool scales = !whole_numbers && size_of(shape_.dtype) >= 4 && is_floating(shape_.dtype);
   for (std::size_t i = 0; i < own.given.size() / element_bytes_; ++i) {
-    const auto value = static_cast<double>(random() % 100);  // sums of these are exact in float
+    // Sums of these values are exact in float.
+    const auto value = static_cast<double>(random() % 100);
     store(own.given.data(), i, scales ? std::ldexp(value, static_cast<int>(random() % 30) - 15) : value);
   }
   Bytes& output = own.memory[static_cast<int>(Buffer::Output)];
@@ -126,7 +127,8 @@ void Job::give(OneRank& own, Rank rank, bool whole_numbers, std::mt19937_64& ran
   own.output = output.data();
   if (!shape_.in_place || input.empty() || output.empty()) return;
   const auto me = static_cast<std::uint32_t>(rank);
-  if (output.size() > input.size()) {  // the one block of Input is a part of Output
+  // In place, the one block of Input is a part of the larger Output.
+  if (output.size() > input.size()) {
     own.input = output.data() + own.geometry.output.part(me).first * element_bytes_;
     std::memcpy(own.input, own.given.data(), own.given.size());
     input.clear();
@@ -157,7 +159,8 @@ const std::byte* Job::given_part(Rank rank, std::uint32_t part) const {
   return own.given.data() + own.geometry.input.part(part).first * element_bytes_;
 }
 
-// By the reference kernel: every input widened and multiplied by its own rank, then combined as partials.
+// Returns the sum by the reference kernel: it widens every input, multiplies it by the factor of its own rank, and
+// combines all as partials.
 Job::Bytes Job::sum_of_part(std::uint32_t part, std::uint64_t elements) const {
   std::vector<Bytes> partials;
   std::vector<const std::byte*> sources;

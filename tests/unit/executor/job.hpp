@@ -1,4 +1,5 @@
-// One call on all ranks: its memory, filled with values that make wrong sums visible, and what must come out.
+// Describes one call on all ranks: its memory, filled with values that make wrong sums visible, and the expected
+// results.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +18,23 @@ struct JobShape {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   std::uint64_t count = 1;
-  std::vector<std::uint64_t> block_counts{};  // as VerifyOptions has them; empty: all blocks have `count`
+  // The counts are like those of VerifyOptions: where there are none, all blocks have `count`.
+  std::vector<std::uint64_t> block_counts{};
   std::uint64_t tile_bytes = 128;
   bool in_place = false;
 };
 
-// Of premultiplied sums, rank r's factor is r + 1.
+// In a premultiplied sum, the factor of rank r is r + 1.
 class Job {
  public:
-  // `program`: what some rank runs; parts and data lanes are those of all.
+  // Takes as `program` what some rank runs: its parts and data lanes are those of all ranks.
   Job(const Algorithm& algorithm, const Problem& problem, const Lowered& program, const JobShape& shape,
       std::mt19937_64& random);
 
   std::vector<RankCall> calls();
-  // What is wrong with the memory now that all ranks are done; empty: nothing.
+  // Returns what is wrong with the memory now that all ranks are done, or an empty text.
   std::string wrong() const;
-  // The same of one rank's memory.
+  // Returns the same for one rank's memory.
   std::string wrong(Rank rank) const;
   std::size_t input_bytes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].given.size(); }
 
@@ -40,8 +42,9 @@ class Job {
   using Bytes = std::vector<std::byte>;
   struct OneRank {
     Geometry geometry;
-    Bytes given;      // Input as it was
-    Bytes memory[2];  // by Buffer; in place only the larger one is there
+    Bytes given;  // Input before the call
+    // The memory is indexed by Buffer. In place only the larger one is there.
+    Bytes memory[2];
     std::byte* input = nullptr;
     std::byte* output = nullptr;
     std::vector<std::uint64_t> tables[4];

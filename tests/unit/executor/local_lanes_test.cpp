@@ -1,4 +1,5 @@
-// When lanes without messages advance: in turn where data is put into slots, in the gaps where readers fetch it.
+// Tests when lanes without messages advance: in turn where data is put into slots, and in the gaps where readers fetch
+// it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -16,7 +17,7 @@ constexpr std::uint32_t kTiles = 4;
 constexpr std::uint64_t kTileBytes = 128;
 constexpr std::uint64_t kBytes = kTiles * kTileBytes;
 
-// An all_gather of two ranks: gives, takes, and copies its own block, on a lane each.
+// Returns an all_gather of two ranks: it sends, receives, and copies its own block, on a lane each.
 Schedule gather_two(Rank me) {
   Schedule schedule(2);
   Lane& give = schedule.lane(0);
@@ -43,7 +44,7 @@ class LocalLanes : public testing::Test {
                                     reinterpret_cast<std::byte*>(output_[rank]))});
     }
   }
-  // What rank 0 has done: s, r, c for each step that moved.
+  // Returns what rank 0 has done: s, r or c for each step that moved.
   std::string done() const {
     std::string text;
     for (const StepEvent& event : traces_[0].events()) {
@@ -94,7 +95,8 @@ TEST_F(LocalLanesBesideReaders, FillTheGapsAfterAllThatReadersWaitFor) {
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "ssssc") << "one, then messages are looked for again";
   EXPECT_TRUE(first.waits());
-  EXPECT_EQ(world_->scheduler(1).run(2), Advance::Advanced);  // sends two
+  // This sends two messages.
+  EXPECT_EQ(world_->scheduler(1).run(2), Advance::Advanced);
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "sssscrr");
   EXPECT_FALSE(first.waits());

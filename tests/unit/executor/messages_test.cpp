@@ -1,4 +1,4 @@
-// What no algorithm shows alone: messages of several chunks, signatures by part, lanes that are not resident.
+// Tests what no algorithm shows alone: messages of several chunks, signatures by part, and lanes that are not resident.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -27,7 +27,7 @@ std::vector<std::byte> numbered(std::size_t bytes) {
   return all;
 }
 
-// There and back: what rank 0 sent of `sent` in one message is what it gets.
+// The message goes there and back: rank 0 gets the chunks of `sent` that it sent.
 TEST(SeveralChunks, TravelInOneMessageInTheirOrder) {
   constexpr int kParts = 4;
   const std::vector<Chunk> sent{input(3), input(0), input(2)};
@@ -37,7 +37,7 @@ TEST(SeveralChunks, TravelInOneMessageInTheirOrder) {
   schedules[0].lane().recv(1, Chunks({output(3), output(0), output(2)}));
   schedules[1].lane().recv(0, Chunks(kept));
   schedules[1].lane().send(0, Chunks(kept));
-  // 200 bytes: parts of 64, 64, 64 and 8. 70: of 64 and 6, and two without elements.
+  // 200 bytes make parts of 64, 64, 64 and 8. 70 bytes make parts of 64 and 6, and two without elements.
   for (const std::uint64_t count : {70U, 200U}) {
     std::mt19937_64 random(5);
     World world(lower_all(schedules), {});
@@ -55,7 +55,7 @@ TEST(SeveralChunks, TravelInOneMessageInTheirOrder) {
   }
 }
 
-// Rank 0 sends Input parts 0 and 1 to rank 1, on one lane.
+// Prepares two messages on one lane: rank 0 sends Input parts 0 and 1 to rank 1.
 struct TwoMessages {
   TwoMessages() {
     std::vector<Schedule> schedules(2, Schedule(2));
@@ -95,10 +95,10 @@ TEST(Signatures, OfAnotherMessageFailTheReceiver) {
   EXPECT_EQ(messages.fault, Fault::Signature);
 }
 
-// Rank 0's Input to rank 1, which reads it there.
+// Rank 0 sends its Input to rank 1, which reads it in rank 0's memory.
 class ReadThere : public testing::Test {
  protected:
-  // Why rank 1 failed.
+  // Returns the lane of rank 1 that failed, which holds the reason.
   LaneState failed_lane(const std::byte* input, bool aborted) {
     std::vector<Schedule> schedules(2, Schedule(1));
     schedules[0].lane().send(1, wreath::input(0));
@@ -114,7 +114,7 @@ class ReadThere : public testing::Test {
     const LaneState* lane = world.scheduler(1).failed_lane();
     return lane == nullptr ? LaneState{} : *lane;
   }
-  // As good as freed, and nobody else gets its address.
+  // The page is as good as freed, and nobody else gets its address.
   std::byte* const closed_page_ =
       static_cast<std::byte*>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ~ReadThere() override { ::munmap(closed_page_, 4096); }
@@ -136,7 +136,7 @@ TEST_F(ReadThere, MemoryThatAnOwnerFreedAfterItAbortedIsItsAbort) {
   EXPECT_EQ(failed_lane(closed_page_, true).fault, Fault::OwnerAborted);
 }
 
-// Each rank's lane 0 waits for what the other's lane 1 sends.
+// Each rank's lane 0 waits for the message that the other rank's lane 1 sends.
 TEST(Residence, HoldsBackLanesBeyondIt) {
   std::vector<Schedule> schedules(2, Schedule(1));
   for (const Rank rank : {0, 1}) {

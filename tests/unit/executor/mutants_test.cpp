@@ -1,4 +1,5 @@
-// The real executor runs what verify() proves, be it written by nobody: random edits of every row that it lets pass.
+// Tests that the real executor runs what verify() proves, even where nobody wrote it: random edits of every row that
+// verify() accepts.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -47,7 +48,8 @@ bool proved(const std::vector<Lowered>& programs, const Claim& claim) {
 std::string goes_wrong(const Algorithm& algorithm, const Problem& problem, const std::vector<Lowered>& programs,
                        std::mt19937_64& random) {
   ReduceOp op = random() % 2 == 0 ? ReduceOp::Sum : ReduceOp::PremultipliedSum;
-  if (problem.collective == Collective::Barrier) op = ReduceOp::Max;  // its contributions may count twice
+  // The contributions of a barrier may count twice.
+  if (problem.collective == Collective::Barrier) op = ReduceOp::Max;
   for (const Point& point : points(problem)) {
     World world(programs, {point.slots, 0xFFFFFFFDU});
     for (int operation = 0; operation < 2; ++operation) {

@@ -1,4 +1,4 @@
-// Single messages as plain code over one FIFO.
+// Tests single messages as plain code over one FIFO.
 #include "src/executor/pair.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kSlots = 2;
 constexpr std::uint32_t kSlotBytes = 4096;
-constexpr std::uint32_t kFirst = 0xFFFF'FFFEU;  // wraps at once
+// The sequence wraps at once.
+constexpr std::uint32_t kFirst = 0xFFFF'FFFEU;
 constexpr std::uint32_t kRegion = 3;
 
 class Pair : public testing::Test {
@@ -82,10 +83,12 @@ TEST_F(Pair, WhatIsNotExpectedStaysWhereItIs) {
   EXPECT_EQ(take_it(got, 11), Advance::Blocked);
   std::vector<std::byte> shorter(99);
   EXPECT_EQ(take_it(shorter, 10), Advance::Blocked);
-  regions_[kRegion].base = nullptr;  // not announced yet
+  // The region is not announced yet.
+  regions_[kRegion].base = nullptr;
   EXPECT_EQ(take_it(got, 10), Advance::Blocked);
   regions_[kRegion].base = staging_.data();
-  slots_[kFirst % kSlots].flags = kSlotReference;  // its owner must be looked at afterwards
+  // A reader of such a slot must look at the slot's owner afterwards.
+  slots_[kFirst % kSlots].flags = kSlotReference;
   EXPECT_EQ(take_it(got, 10), Advance::Blocked);
   EXPECT_EQ(got, untouched);
   EXPECT_EQ(consumed_.value, kFirst);
@@ -108,7 +111,8 @@ TEST_F(Pair, OfAnotherEpochLaneOrRegionStaysWhereItIs) {
   EXPECT_EQ(take_with(&SlotHeader::epoch, std::uint16_t{2}), Advance::Blocked);
   EXPECT_EQ(take_with(&SlotHeader::lane, std::uint16_t{9}), Advance::Blocked);
   EXPECT_EQ(take_with(&SlotHeader::region, 0U), Advance::Blocked);
-  slot.offset = reinterpret_cast<std::uintptr_t>(data.data());  // as if it were this process's
+  // The slot names an address as if its writer were in this process.
+  slot.offset = reinterpret_cast<std::uintptr_t>(data.data());
   EXPECT_EQ(take_with(&SlotHeader::region, kLocalAddress), Advance::Blocked);
   EXPECT_EQ(consumed_.value, kFirst);
   slot = right;

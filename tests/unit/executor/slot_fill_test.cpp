@@ -1,4 +1,4 @@
-// Which way slots are filled, on machines whose costs are made up; and what a fill does either way.
+// Tests which way slots are filled, on machines with made-up costs, and what a fill does either way.
 #include "src/executor/slot_fill.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace wreath {
 namespace {
 
-// Cycles a KiB.
+// Holds the costs of a fill, in cycles per KiB.
 struct Machine {
   std::uint64_t plain;
   std::uint64_t past;
@@ -19,8 +19,8 @@ struct Machine {
 constexpr Machine kNear{90, 95};
 constexpr Machine kFar{1600, 95};
 
-// Of so many fills of 64 KiB, how many go past the caches. Every `interrupted`-th one takes a hundred times as long; 0:
-// none.
+// Returns how many of so many fills of 64 KiB go past the caches. Every `interrupted`-th fill takes a hundred times as
+// long; with 0 none does.
 int fills_past(FillHistory& history, const Machine& machine, int fills, int interrupted = 0) {
   constexpr std::size_t kBytes = 64 << 10;
   int past = 0;
@@ -87,7 +87,7 @@ TEST(SlotFill, SizesHaveHistoriesOfTheirOwn) {
   EXPECT_EQ(index(std::size_t{1} << 30), 2);
 }
 
-// One message in two fills, by one way.
+// Fills one message in two fills, by one way.
 void fill_by(bool past) {
   SCOPED_TRACE(past);
   const CopyKernels kernels = counting_kernels();

@@ -1,4 +1,4 @@
-// The path of small messages, ranks taking turns in one thread.
+// Tests the path of small messages, with ranks that take turns in one thread.
 #include "src/executor/small.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ bool gets_blocks(Collective collective) {
   return collective == Collective::AllGather || collective == Collective::AllToAll || collective == Collective::Gather;
 }
 
-// What rank `rank` puts at `index` in call `call`: small integers, so that sums are exact.
+// Returns what rank `rank` puts at `index` in call `call`. The values are small integers, so that sums are exact.
 float value_of(std::size_t call, int rank, std::size_t index) {
   return static_cast<float>((call * 7 + static_cast<std::size_t>(rank) * 31 + index * 3) % 101);
 }
@@ -58,7 +58,7 @@ bool has_result(const Case& test, int rank) {
   return !to_root || rank == test.root;
 }
 
-// By the meaning of the collective alone.
+// Returns the expected value, by the meaning of the collective alone.
 float expected(const Case& test, std::size_t call, int rank, int ranks, std::size_t i) {
   const std::size_t own = static_cast<std::size_t>(rank) * test.count;
   const auto sum = [&](std::size_t index) {
@@ -77,7 +77,7 @@ float expected(const Case& test, std::size_t call, int rank, int ranks, std::siz
   }
 }
 
-// Ranks advance in a random order through `cases`, each as far ahead of the others as the protocol lets it.
+// Advances ranks in a random order through `cases`, each as far ahead of the others as the protocol permits.
 class Walk {
  public:
   Walk(int ranks, std::vector<Case> cases, std::uint32_t first_sequence)
@@ -143,7 +143,8 @@ constexpr Collective kAll[] = {Collective::AllReduce, Collective::ReduceScatter,
                                Collective::Broadcast, Collective::Reduce,        Collective::AllToAll,
                                Collective::Gather,    Collective::Scatter};
 
-// As many calls of one collective as there are buffers and more, then another one; every size at the lines' ends.
+// Returns as many calls of one collective as there are buffers and more, and then calls of others. The sizes include
+// all at the ends of lines.
 std::vector<Case> mixed_cases(int ranks, std::mt19937& random) {
   std::vector<Case> cases;
   constexpr std::size_t kCounts[] = {1, 2, 13, 14, 15, 27, 28, 29, 64, 85, 86, 255, 256, 257, 700, 1365};
@@ -179,7 +180,8 @@ TEST(SmallExchange, RootsRunAheadButNotOverWhatIsUnread) {
   }
 }
 
-// Blocks have fewer buffers than lines: a rank that took a few lines in silence says so before it waits for a block.
+// Blocks have fewer buffers than lines. A rank that took a few lines in silence announces this before it waits for a
+// block.
 TEST(SmallExchange, ARankThatWaitsHasToldHowFarItIs) {
   std::vector<Case> cases(12, Case{Collective::Broadcast, 0, 2});
   cases.resize(14, Case{Collective::Broadcast, 0, 1000});

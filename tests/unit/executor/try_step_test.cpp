@@ -1,4 +1,4 @@
-// The real executor in one thread: every algorithm in random turns, against what its collective promises.
+// Tests the real executor in one thread: every algorithm in random turns, against what its collective promises.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,8 @@ struct Point {
   JobShape job;
 };
 
-// A usual run takes every second one, and the others with the other number of lanes.
+// Returns the points of a run. A usual run takes every second point, and takes the others with the other number of
+// lanes.
 std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std::mt19937_64& random) {
   const auto n = static_cast<std::uint64_t>(ranks);
   const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
@@ -48,8 +49,8 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
         point.world = {1U << random() % 4, 0xFFFFFFFDU,
                        random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
                                          : LaneScheduler::kAllResident,
-                       random() % 3 * 60,  // none, tiles (of 128 bytes) above about half, full ones
-                       random() % 2 == 0};
+                       // The limits mean none, tiles (of 128 bytes) above about half, and full tiles.
+                       random() % 3 * 60, random() % 2 == 0};
         point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
         all.push_back(point);
       }
@@ -65,7 +66,7 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
   return all;
 }
 
-// A row, and by what its lanes are advanced.
+// Holds a row, and the loop that advances its lanes.
 struct Advanced {
   Algorithm row;
   HandwrittenLoop loop;
@@ -97,7 +98,7 @@ std::string text_of(const Point& point) {
          std::to_string(point.world.single_copy_bytes) + (point.world.streams_output ? " streams" : "");
 }
 
-// Two operations back to back at one point.
+// Runs two operations back to back at one point, and returns what goes wrong.
 std::string goes_wrong(const Algorithm& algorithm, const Problem& problem, const std::vector<Lowered>& programs,
                        const Point& point, std::mt19937_64& random) {
   World world(programs, point.world);
@@ -137,7 +138,7 @@ TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
   }
 }
 
-// Both are held to the schedule, so they do the same.
+// The trace of steps and the trace of loops must both match the schedule, so they do the same.
 TEST_P(Executor, TracesWhatTheScheduleSays) {
   const Algorithm& algorithm = GetParam().row;
   std::mt19937_64 random(12);
@@ -165,12 +166,14 @@ TEST_P(Executor, TracesWhatTheScheduleSays) {
 
 TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
   const Algorithm& algorithm = GetParam().row;
-  if (algorithm.collective == Collective::Barrier) return;  // nothing is worth it
+  // No data of a barrier is worth it.
+  if (algorithm.collective == Collective::Barrier) return;
   std::mt19937_64 random(13);
   const Problem problem{algorithm.collective, 4, 0};
   ASSERT_TRUE(algorithm.supports(problem));
   const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1);
-  constexpr std::uint32_t kTileBytes = 32 << 10;  // a step with several chunks fills each by itself
+  // A step with several chunks fills each of them by itself.
+  constexpr std::uint32_t kTileBytes = 32 << 10;
   World world(programs, {.loop = GetParam().loop, .slot_bytes = kTileBytes, .copies = counting_kernels()});
   world.fill_past_caches();
   Job job(algorithm, problem, programs[0], {.count = kTileBytes, .tile_bytes = kTileBytes}, random);
@@ -183,7 +186,7 @@ TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
 INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(rows_by_steps()), name_of);
 INSTANTIATE_TEST_SUITE_P(Handwritten, Executor, testing::ValuesIn(rows_by_loops()), name_of);
 
-// What is added to has been read, so that its lines are near.
+// Memory that is added to has been read, so its lines are near.
 TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
   std::mt19937_64 random(14);
   for (const Collective collective : {Collective::ReduceScatter, Collective::Reduce}) {
@@ -199,7 +202,7 @@ TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
   }
 }
 
-// The algorithms that the mission promises as loops, and messages.
+// The project's mission promises these algorithms as loops, and messages.
 TEST(Handwritten, HasRingsTwoShotAndMessages) {
   std::vector<std::string> loops;
   for (const Advanced& row : rows_by_loops()) {

@@ -1,4 +1,4 @@
-// All ranks of a job in one thread: the real executor over the real FIFOs, advanced in random turns.
+// Runs all ranks of a job in one thread: the real executor over the real FIFOs, advanced in random turns.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,18 @@ struct WorldShape {
   std::uint32_t slots = 2;
   std::uint32_t first_sequence = 0;
   std::size_t resident = LaneScheduler::kAllResident;
-  std::uint64_t single_copy_bytes = 0;           // as OperationState has it
-  bool streams_output = false;                   // as OperationState has it
-  HandwrittenLoop loop = HandwrittenLoop::None;  // as OperationState has it
+  std::uint64_t single_copy_bytes = 0;           // see OperationState
+  bool streams_output = false;                   // see OperationState
+  HandwrittenLoop loop = HandwrittenLoop::None;  // see OperationState
   std::uint32_t slot_bytes = 4096;
   CopyKernels copies = copy_kernels();
 };
 
-// One rank's call: what LaneScheduler::start takes.
+// Holds what LaneScheduler::start() takes for one rank's call.
 struct RankCall {
   OperationState state;
-  Arithmetic arithmetic{};  // combine null: nothing is combined
+  // Where `combine` is null, nothing is combined.
+  Arithmetic arithmetic{};
 };
 
 inline OperationState state_of(const Geometry& geometry, std::byte* input, std::byte* output) {
@@ -57,7 +58,7 @@ class World {
     for (int rank = 0; rank < ranks; ++rank) bind(rank, std::move(programs[static_cast<std::size_t>(rank)]));
   }
 
-  // Runs one operation; calls[r] is rank r's. What went wrong; empty: all ranks are done.
+  // Runs one operation, where calls[r] is rank r's. Returns what went wrong, or an empty text where all ranks are done.
   std::string run(const std::vector<RankCall>& calls, std::mt19937_64& random) {
     std::vector<std::size_t> open(ranks_.size());
     for (std::size_t rank = 0; rank < open.size(); ++rank) open[rank] = rank;
@@ -76,7 +77,7 @@ class World {
     return {};
   }
 
-  // For who advances scheduler(rank) by itself.
+  // Starts one rank's call for a caller that advances scheduler(rank) by itself.
   void start(std::size_t rank, RankCall call) {
     call.state.single_copy_bytes = shape_.single_copy_bytes;
     call.state.streams_output = shape_.streams_output;
@@ -88,7 +89,7 @@ class World {
     scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident);
   }
 
-  // As if slots were found to be filled faster past the caches.
+  // Makes fills behave as if slots were found to be filled faster past the caches.
   void fill_past_caches() {
     for (const auto& rank : ranks_) {
       for (SendFifo* fifo : rank->plan.targets) {
@@ -100,7 +101,7 @@ class World {
     }
   }
   Plan& plan(std::size_t rank) { return ranks_[rank]->plan; }
-  // From now on peers throw away what they read of its memory.
+  // Makes peers throw away what they read of the rank's memory from now on.
   void abort(std::size_t rank) { ranks_[rank]->segment->set_aborted(); }
   LaneScheduler& scheduler(std::size_t rank) { return ranks_[rank]->lanes; }
   int ranks() const { return static_cast<int>(ranks_.size()); }

@@ -1,4 +1,4 @@
-// Two mappings of one memory, and a list of what was done to it.
+// Makes two mappings of one memory, and a list of what was done to it.
 #include "tests/unit/far_memory/far_memory.hpp"
 
 #include <sys/mman.h>

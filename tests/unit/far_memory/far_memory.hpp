@@ -1,5 +1,5 @@
-// Memory with two addresses: a far one, which only src/base/memory_order.hpp of this folder reaches, and a near one for
-// the test.
+// Provides memory with two addresses. Only src/base/memory_order.hpp of this folder reaches the far one, and the test
+// uses the near one.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Room for one, near; its far address.
+  // Makes one T in near memory, and returns its far address.
   template <typename T>
   T* make() {
     used_ = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
@@ -34,11 +34,12 @@ class Memory {
   T* near(T* far) const {
     return reinterpret_cast<T*>(near_ + (reinterpret_cast<std::byte*>(far) - far_));
   }
-  // What events call the word there; near memory may have names, too.
+  // Sets the name that events give to the word there. Words of near memory may have names, too.
   void name(const void* address, const std::string& name) { names_[address] = name; }
-  // What no word may tell of that was written there after the last fence.
+  // Watches near memory. A tell() of any word is reported as too early where this memory was written after the last
+  // fence.
   void watch(const std::byte* near, std::size_t bytes) { watched_.push_back({near, {near, near + bytes}}); }
-  // What was done since the last call.
+  // Returns what was done since the last call.
   std::vector<std::string> events();
 
   void* reach(const void* address, const char* what);

@@ -1,4 +1,5 @@
-// What messages cost a GPU: which far words a lane touches, how often and in which order, and how many fences it pays.
+// Tests what messages cost a GPU: which far words a lane touches, how often and in which order, and how many fences it
+// pays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,9 +25,10 @@ using testing::Not;
 constexpr std::uint64_t kDevice = 5;
 constexpr std::uint32_t kSignature = 77;
 constexpr std::uint32_t kElements = 16;
-constexpr std::uint32_t kPeers = 6;  // more than are looked at together
+// There are more peers than a lane looks at together.
+constexpr std::uint32_t kPeers = 6;
 
-// Tells what it would move.
+// Records the data that it would move.
 struct Mover {
   using Send = DeviceSendFifo;
   using Recv = DeviceRecvFifo;
@@ -61,12 +63,14 @@ struct Mover {
 
   const std::byte* sources[kPeers + 1] = {};
   std::vector<const std::byte*> moved;
-  std::function<void()> meanwhile = [] {};  // by others
+  // Stands for what other threads do during a move.
+  std::function<void()> meanwhile = [] {};
 };
 
 std::string numbered(const char* what, std::uint32_t peer) { return what + std::string(" ") + std::to_string(peer); }
 
-// One rank of a device, whose peers are threads of its process: what they publish lies in their memory on the device.
+// Makes one rank of a device. Its peers are threads of its process: what they publish lies in their memory on the
+// device.
 class FarMessages : public testing::Test {
  protected:
   FarMessages() : input_(kElements), output_(kElements), theirs_(kPeers, std::vector<float>(kElements)) {
@@ -87,7 +91,7 @@ class FarMessages : public testing::Test {
     lane_.end = 1;
   }
 
-  // Elements travel as they are.
+  // Returns a step whose elements travel as they are.
   Step step(StepOp op, std::uint16_t in_count, std::uint16_t out_count) const {
     Step step{};
     step.op = op;
@@ -102,7 +106,7 @@ class FarMessages : public testing::Test {
   Advance advance(const Step& step) { return try_step(operation_, lane_, mover_, step); }
   std::vector<std::string> events() { return memory_.events(); }
 
-  // Peer `peer`'s next message; `flags` as the slot has them.
+  // Publishes the next message of peer `peer`, with `flags` in its slot.
   void publish_from(std::uint32_t peer, std::uint32_t flags = kSlotReference) {
     SlotHeader& slot = *memory_.near(slots_[peer]);
     slot.signature = kSignature;
@@ -131,7 +135,8 @@ class FarMessages : public testing::Test {
 
   void make_ends(std::uint32_t peer) {
     DeviceSendFifo& send = sends_[peer];
-    send.slots = memory_.near(memory_.make<SlotHeader>());  // own headers are written: nobody waits for that
+    // The rank's own headers are only written, so nobody waits for them.
+    send.slots = memory_.near(memory_.make<SlotHeader>());
     send.consumed = memory_.make<Counter>();
     send.slot_count = 1;
     send.slot_bytes = kElements * sizeof(float);
@@ -148,11 +153,13 @@ class FarMessages : public testing::Test {
     recv.slot_count = 1;
     recv.device = kDevice;
     recv.same_process = true;
-    memory_.name(recv.slots, numbered("header of", peer));  // and its sequence, the first word
+    // The name is also that of the sequence, which is the first word of the header.
+    memory_.name(recv.slots, numbered("header of", peer));
     memory_.name(&recv.consumed->value, numbered("consumed for", peer));
     memory_.name(&recv.owner_aborted->value, numbered("aborted of", peer));
     memory_.name(&recv.pulled->sequence, numbered("pulled of", peer));
-    memory_.name(&recv.pulled->wanted, numbered("ask of", peer));  // and where the answer begins
+    // The name is also that of the place where the answer begins.
+    memory_.name(&recv.pulled->wanted, numbered("ask of", peer));
     for (std::uint32_t* const next : {&send.next, &recv.next, near_counter(send.consumed)}) *next = 1;
   }
 
@@ -182,10 +189,11 @@ TEST_F(FarMessages, CostNoFenceWhileNothingIsHere) {
   EXPECT_THAT(events(), ElementsAre("look at consumed of 0"));
 }
 
-// A sum of all, which all are told of: three fences, whatever their number.
+// The step makes a sum of all peers' messages and sends it to all: it costs three fences for any number of peers.
 TEST_F(FarMessages, ToAndFromAllCostAsManyFencesAsOne) {
   for (std::uint32_t peer = 0; peer < kPeers; ++peer) publish_from(peer);
-  lane_.end = 2;  // the half that sends is a turn of its own
+  // The half that sends is a turn of its own.
+  lane_.end = 2;
   const Step sum = step(StepOp::LoadReduceSend, kPeers, kPeers);
   ASSERT_EQ(advance(sum), Advance::Advanced);
   std::vector<std::string> expected;
@@ -193,7 +201,8 @@ TEST_F(FarMessages, ToAndFromAllCostAsManyFencesAsOne) {
     for (std::uint32_t peer = 0; peer < kPeers; ++peer) expected.push_back(event + std::to_string(peer));
   };
   all("look at header of ");
-  for (int i = 0; i < 2; ++i) expected.emplace_back("look at header of 5");  // of four at once
+  // The lane looks at four headers at once.
+  for (int i = 0; i < 2; ++i) expected.emplace_back("look at header of 5");
   expected.emplace_back("fence");
   for (std::uint32_t peer = 0; peer < kPeers; ++peer) {
     expected.push_back(numbered("read header of", peer));
@@ -233,7 +242,7 @@ TEST_F(FarMessages, AreReadOnceThoughOthersComeLater) {
   for (std::uint32_t peer = 0; peer < 3; ++peer) EXPECT_EQ(mover_.moved[peer], data_of(peer));
 }
 
-// Where one target has no room the others' is known.
+// Where one target has no room, the lane remembers the room of the targets that it looked at before.
 TEST_F(FarMessages, AreToldWhenTheLastTargetHasRoom) {
   const Step send = step(StepOp::Send, 0, 3);
   sends_[1].next = 2;
@@ -247,7 +256,7 @@ TEST_F(FarMessages, AreToldWhenTheLastTargetHasRoom) {
                                     "tell sequence to 0", "tell sequence to 1", "tell sequence to 2"));
 }
 
-// The words of one message alone.
+// The calls touch the words of one message alone.
 TEST_F(FarMessages, HaveFencesBesideEachLookAndTell) {
   EXPECT_TRUE(has_credit(sends_[0]));
   EXPECT_THAT(events(), ElementsAre("look at consumed of 0", "fence"));
@@ -285,7 +294,7 @@ TEST_F(FarMessages, AreAwaitedByOneFenceWhenAllWereRead) {
   EXPECT_THAT(events(), ElementsAre("look at consumed of 0", "look at consumed of 1"));
 }
 
-// What its owner may have freed is not looked at.
+// The lane does not look at data that its owner may have freed.
 TEST_F(FarMessages, AreLeftAloneWhereTheirOwnerGaveUpBefore) {
   publish_from(0);
   give_up(0);
@@ -321,7 +330,7 @@ TEST_F(FarMessages, FailWhereOneOwnerGaveUpWhileItsMessageWasReadBesideOthers) {
   EXPECT_EQ(lane_.fault_source, 0);
 }
 
-// What was put into a slot is there, whatever became of its sender.
+// Data that was put into a slot is there, whatever became of its sender.
 TEST_F(FarMessages, AreGoodInSlotsOfAnOwnerThatGaveUp) {
   const Step sum = step(StepOp::LoadReduce, 2, 0);
   publish_from(0);
@@ -332,7 +341,8 @@ TEST_F(FarMessages, AreGoodInSlotsOfAnOwnerThatGaveUp) {
 }
 
 TEST_F(FarMessages, AreAskedForOnceEach) {
-  recvs_[0].device = kDevice + 1;  // another's memory
+  // The data is in another device's memory.
+  recvs_[0].device = kDevice + 1;
   PulledMessage& pulled = *memory_.near(recvs_[0].pulled);
   for (int message = 0; message < 2; ++message) {
     publish_from(0);

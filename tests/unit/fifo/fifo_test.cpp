@@ -1,4 +1,4 @@
-// FIFOs over mapped segments: order, credit, the wrap of sequences, data through every way to name it.
+// Tests FIFOs over mapped segments: order, credit, the wrap of sequences, and data through every way to name it.
 #include <numeric>
 #include <tuple>
 #include <vector>
@@ -67,7 +67,7 @@ TEST_P(Fifo, KeepsLanesApart) {
   }
 }
 
-// Both directions at once, each thread producer of one FIFO and consumer of the other.
+// The test uses both directions at once: each thread is the producer of one FIFO and the consumer of the other.
 TEST_P(Fifo, CarriesMessagesInOrderBetweenTwoThreads) {
   Pair pair(shape(), shareable());
   for (Rank rank : {0, 1}) {
@@ -120,7 +120,8 @@ TEST(FifoLocate, RefusesHeadersThatLeaveTheirRegion) {
   Pair pair(shape_of(1), true);
   pair.links[0]->prepare(0).value();
   pair.announce(0);
-  const std::uint64_t region_bytes = 4096;  // one peer, one slot
+  // There is one peer and one slot.
+  const std::uint64_t region_bytes = 4096;
   const auto state = [&pair](std::uint32_t region, std::uint64_t offset, std::uint32_t bytes) {
     SlotHeader header{};
     header.region = region;
@@ -140,7 +141,7 @@ TEST(FifoLocate, RefusesHeadersThatLeaveTheirRegion) {
   EXPECT_EQ(state(0, 0, 1), Locating::Invalid);
 }
 
-// A header that another process writes names no memory of this one.
+// A header that another process writes must not name memory of this process.
 TEST(FifoLocate, TakesAddressesOfThisProcessFromThisProcessOnly) {
   Pair pair(shape_of(1), true);
   const std::uint64_t word = 42;

@@ -1,7 +1,7 @@
-// Explores every execution of two small threads on hardware that may reorder whatever their memory
-// orders leave free. Each thread is a list of operations; an operation may run before earlier ones
-// of its thread unless they touch the same word, or an acquire, a release or a fence stands between.
-// Dependencies through control flow give no order, as in C++. Memory itself is one copy.
+// Explores every execution of two small threads on hardware that may reorder whatever their memory orders leave free.
+// Each thread is a list of operations. An operation may run before earlier ones of its thread unless they touch the
+// same word. An acquire, a release or a fence between them keeps their order, too. Dependencies through control flow
+// give no order, as in C++. Memory itself is one copy.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,12 @@ struct Operation {
   Kind kind;
   Order order;
   std::size_t word = 0;
-  std::uint32_t value = 0;                    // Store: what; Note: the bit of the outcome set when `accept`s
-  std::function<bool(std::uint32_t)> accept;  // Await: goes on when true; Check: wrong when false
-  std::string where;                          // for messages, and for mutants to find it
+  // A Store stores this value. In a Note it is the bit that is set in the outcome when `accept` returns true.
+  std::uint32_t value = 0;
+  // An Await goes on when it returns true, and a Check is wrong when it returns false.
+  std::function<bool(std::uint32_t)> accept;
+  // Messages contain this name, and mutants find the operation by it.
+  std::string where;
 };
 
 using Program = std::vector<Operation>;
@@ -40,13 +43,13 @@ class Explorer {
   Explorer(Program first, Program second, std::vector<std::uint32_t> memory)
       : programs_{std::move(first), std::move(second)}, start_{{0, 0}, std::move(memory), 0} {}
 
-  // Runs everything; "" or the first wrong thing found.
+  // Runs everything, and returns "" or the first wrong thing that was found.
   std::string run() {
     visit(start_);
     return wrong_;
   }
   std::size_t states() const { return seen_.size(); }
-  // Sets of notes that some execution ended with.
+  // Returns the sets of notes with which some execution ended.
   const std::set<std::uint32_t>& outcomes() const { return outcomes_; }
 
  private:
@@ -104,7 +107,7 @@ class Explorer {
   std::string wrong_;
 };
 
-// A word whose every access is written down instead of done. Loads answer what lets the code go on.
+// Writes down every access to a word in place of the access. Loads answer the value that lets the code go on.
 struct Recording {
   Program program;
   std::uint32_t answer = 0;
@@ -121,7 +124,7 @@ struct Word {
   }
 };
 
-// Found in place of src/base/memory_order.hpp's when the FIFO protocol runs on Words.
+// The FIFO protocol finds these functions in place of those of src/base/memory_order.hpp when it runs on Words.
 inline std::uint32_t look(const Word& word) { return word.record(Kind::Await, Order::Acquire); }
 inline void tell(Word& word, std::uint32_t value) { word.record(Kind::Store, Order::Release, value); }
 

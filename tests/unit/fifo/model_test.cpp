@@ -1,5 +1,5 @@
-// The protocol of src/fifo/access.hpp under every interleaving and reordering of two threads and three
-// messages. The programs are recorded from the real functions; mutants show that the model would notice.
+// Tests the protocol of src/fifo/access.hpp under every interleaving and reordering of two threads and three messages.
+// The programs are recorded from the real functions, and mutants show that the model would notice errors.
 #include "tests/unit/fifo/model.hpp"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ struct ModelRecv {
 std::uint32_t data_of(std::uint32_t sequence) { return sequence * 7 + 1000; }
 std::uint32_t bytes_of(std::uint32_t sequence) { return sequence * 3 + 500; }
 
-// Whether the real has_credit() goes on when it reads `consumed`.
+// Returns whether the real has_credit() goes on when it reads `consumed`.
 bool goes_on_with_credit(std::uint32_t next, std::uint32_t slot_count, std::uint32_t consumed) {
   Counter counter{consumed};
   SendFifo fifo;
@@ -57,7 +57,7 @@ bool goes_on_with_credit(std::uint32_t next, std::uint32_t slot_count, std::uint
   return has_credit(fifo);
 }
 
-// Whether the real peek() goes on when it reads `sequence`.
+// Returns whether the real peek() goes on when it reads `sequence`.
 bool goes_on_with_message(std::uint32_t next, std::uint32_t sequence) {
   SlotHeader slot{};
   slot.sequence = sequence;
@@ -91,7 +91,8 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     ModelSend fifo{slots_.data(), &counter_, first_, slot_count_, kLane};
     for (std::uint32_t i = 0; i < kMessages; ++i) {
       const std::uint32_t next = fifo.next;
-      fifo.credits = 0;  // looks each time: what an earlier look saw is older, and `consumed` only grows
+      // The producer looks each time. An earlier look saw an older value, and `consumed` only grows.
+      fifo.credits = 0;
       recording_.where = "has_credit";
       recording_.answer = next;
       EXPECT_TRUE(has_credit(fifo));
@@ -132,7 +133,7 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     return recording_.program;
   }
 
-  // `program` with the acquires or releases of function `where` made plain.
+  // Returns `program` with the acquires or releases of the function `where` made plain.
   static Program weakened(Program program, const std::string& where) {
     int changed = 0;
     for (Operation& operation : program) {
@@ -144,8 +145,8 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     return program;
   }
 
-  // `program` as a GPU has it: looks and tells in no order, a fence behind each look and before each tell. That those
-  // stand there: tests/unit/far_memory.
+  // Returns `program` as a GPU has it: looks and tells have no order, but a fence comes behind each look and before
+  // each tell. The tests in tests/unit/far_memory show that the fences are there.
   static Program by_fences(const Program& program) {
     Program fenced;
     for (Operation operation : program) {
@@ -209,8 +210,8 @@ TEST_P(FifoModel, FailsWithoutTheAcquireOfHasCredit) {
 INSTANTIATE_TEST_SUITE_P(Shapes, FifoModel,
                          testing::Combine(testing::Values(1U, 2U), testing::Values(0U, 0xfffffffeU)));
 
-// PeerSegment::wake() against OwnSegment::begin_sleep() and the look that follows: if neither side saw
-// the other, the sleeper would miss a message.
+// Runs PeerSegment::wake() against OwnSegment::begin_sleep() and the look that follows. The sleeper would miss a
+// message if neither side saw the other.
 bool can_miss_a_message(bool fences) {
   constexpr std::size_t kSequence = 0;
   constexpr std::size_t kSleeping = 1;

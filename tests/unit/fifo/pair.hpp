@@ -1,4 +1,4 @@
-// Two ranks of one process, linked by mapped links over their segments.
+// Makes two ranks of one process, linked by mapped links over their segments.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline FifoShape shape_of(std::uint32_t slot_count, std::uint32_t first_sequence
 
 struct Pair {
   std::unique_ptr<OwnSegment> segments[2];
-  std::unique_ptr<MappedLink> links[2];  // links[r] is held by rank r
+  std::unique_ptr<MappedLink> links[2];  // rank r holds links[r]
 
   Pair(const FifoShape& shape, bool shareable) {
     for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, shape, shareable)).value();
@@ -32,7 +32,7 @@ struct Pair {
     }
   }
 
-  // What the communicator does: tells the peer of `rank` about its new regions.
+  // Tells the peer of `rank` about the new regions of `rank`, as the communicator does.
   void announce(Rank rank) {
     std::vector<Announcement> news = segments[rank]->take_announcements(1 - rank).value();
     for (Announcement& announcement : news) {
@@ -44,7 +44,7 @@ struct Pair {
   RecvFifo& recv(Rank rank, std::uint16_t lane = 0) { return links[rank]->recv_fifo(lane); }
 };
 
-// Sends `value` through staging, `bytes` bytes long.
+// Sends `value` through staging in a message of `bytes` bytes.
 inline void send_value(SendFifo& fifo, std::uint64_t value, std::uint32_t bytes = sizeof(std::uint64_t)) {
   std::memcpy(stage(fifo), &value, sizeof(value));
   next_slot(fifo).bytes = bytes;

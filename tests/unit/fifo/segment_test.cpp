@@ -1,4 +1,4 @@
-// The own segment: staging, names of user memory, announcements, sleeping; and what links do with them.
+// Tests a rank's own segment: staging, names of user memory, announcements and sleep, and what links do with them.
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -65,7 +65,8 @@ TEST(OwnSegment, RefusesStagingForAPeerItWasNotOfferedTo) {
   EXPECT_EQ(segment->staging(1, 0).error().code, ErrorCode::InvalidUsage);
   std::move(segment->offer(1, true)).value();
   EXPECT_TRUE(segment->staging(1, 0));
-  std::move(segment->offer(2, true)).value();  // too late for the region of lane 0
+  // This offer is too late for the region of lane 0.
+  std::move(segment->offer(2, true)).value();
   EXPECT_EQ(segment->staging(2, 0).error().code, ErrorCode::InvalidUsage);
   EXPECT_TRUE(segment->staging(2, 1));
 }
@@ -82,7 +83,8 @@ TEST(OwnSegment, AnnouncesEachRegionOncePerPeer) {
   EXPECT_EQ(announcements[0].offer.descriptors.size(), 1U);
   EXPECT_FALSE(segment.has_announcements(1));
   EXPECT_TRUE(segment.take_announcements(1).value().empty());
-  EXPECT_TRUE(segment.has_announcements(0));  // another peer was not told
+  // Another peer has not got the announcement.
+  EXPECT_TRUE(segment.has_announcements(0));
 }
 
 TEST(OwnSegment, NamesOnlyMemoryFromTheAllocator) {
@@ -131,7 +133,8 @@ TEST(OwnSegment, NeverUsesAnIndexTwice) {
     EXPECT_GT(name->index, last);
     last = name->index;
   }
-  EXPECT_TRUE(segment.take_announcements(1).value().empty());  // all were freed before
+  // All regions were freed before an announcement.
+  EXPECT_TRUE(segment.take_announcements(1).value().empty());
 }
 
 TEST(OwnSegment, KeepsIndicesForStagingWhenUserMemoryTakesAllOthers) {
@@ -143,7 +146,8 @@ TEST(OwnSegment, KeepsIndicesForStagingWhenUserMemoryTakesAllOthers) {
     memories.push_back(std::move(allocate(4096)).value());
     named += segment.name_memory(memories.back().data(), 1) ? 1 : 0;
   }
-  EXPECT_EQ(named, 61);  // 63 indices, two lanes
+  // There are 63 indices, and the two lanes take one each.
+  EXPECT_EQ(named, 61);
   EXPECT_TRUE(segment.name_memory(memories.front().data(), 1));
   for (std::uint16_t lane : {std::uint16_t{0}, std::uint16_t{1}}) pair.links[0]->prepare(lane).value();
   pair.announce(0);
@@ -194,11 +198,11 @@ TEST(OwnSegment, IsWokenWhereItsSleepersFence) {
   EXPECT_FALSE(is_asleep(sleeping, fenced));
 }
 
-// Whether sleepers make those who publish pass a fence, which then need none of their own.
+// The parameter says whether sleepers make the threads that publish pass a fence, so that these need none of their own.
 class Sleepers : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Fence, Sleepers, testing::Bool());
 
-// The sleeper looks once more after begin_sleep(), so no message is missed however the threads meet.
+// The sleeper looks once more after begin_sleep(), so it misses no message, however the threads meet.
 TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
   Pair pair(shape_of(4), false);
   if (GetParam()) {
@@ -241,7 +245,8 @@ TEST(MappedLink, SharesItsPeersCounterAndSmallArea) {
   Pair pair(shape_of(2), true);
   const MappedPeer* peer = &pair.links[1]->peer();
   ASSERT_NE(peer, nullptr);
-  EXPECT_EQ(peer->small_area, pair.segments[0]->small_area());  // one process, one mapping
+  // One process has one mapping.
+  EXPECT_EQ(peer->small_area, pair.segments[0]->small_area());
   std::memset(pair.segments[0]->small_area(), 0xab, kSmallAreaBytes);
   EXPECT_EQ(peer->small_area[kSmallAreaBytes - 1], std::byte{0xab});
   EXPECT_EQ(peer->aborted->value, 0U);

@@ -1,4 +1,4 @@
-// The arithmetic of one element against slow definitions that share nothing with it.
+// Tests the arithmetic of one element against slow definitions that share nothing with it.
 #include "kernels/arithmetic.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-// Formats as their standards name them.
+// Describes a format in the terms of its standard.
 template <typename T>
 struct Facts;
 template <>
@@ -48,7 +48,7 @@ class NarrowFloat : public testing::Test {
 
   static T element(unsigned code) { return T{static_cast<decltype(T::bits)>(code)}; }
 
-  // The value of a code, by the definition of the format.
+  // Returns the value of a code, by the definition of the format.
   static double value(unsigned code) {
     constexpr int kBias = (1 << (Facts<T>::kExponentBits - 1)) - 1;
     constexpr unsigned kTop = (1u << Facts<T>::kExponentBits) - 1;
@@ -62,14 +62,14 @@ class NarrowFloat : public testing::Test {
     return sign * std::ldexp((exponent == 0 ? 0 : 1 << Facts<T>::kMantissaBits) + static_cast<int>(mantissa), scale);
   }
 
-  // The largest finite code.
+  // Returns the largest finite code.
   static unsigned largest() {
     unsigned code = kSign - 1;
     while (!std::isfinite(value(code))) --code;
     return code;
   }
 
-  // Rounds by looking at every neighbour: codes of finite positive values ascend.
+  // Rounds by a look at every neighbour: codes of finite positive values ascend.
   static unsigned rounded(float wide) {
     constexpr unsigned kNan = sizeof(T) == 2 ? (kHasInfinity && Facts<T>::kExponentBits == 5 ? 0x7e00 : 0x7fc0)
                                              : (kHasInfinity ? 0x7e : 0x7f);
@@ -79,7 +79,8 @@ class NarrowFloat : public testing::Test {
     const unsigned top = largest();
     if (std::isinf(wide)) return sign | (top + 1);
     if (magnitude > value(top)) {
-      const double next = value(top) + (value(top) - value(top - 1));  // the value the next exponent would have
+      // This is the value that the next exponent would have.
+      const double next = value(top) + (value(top) - value(top - 1));
       const bool down = Facts<T>::kSaturates || magnitude < (value(top) + next) / 2;
       return sign | (down ? top : top + 1);
     }
@@ -211,7 +212,8 @@ TEST(IntegerArithmetic, Wraps) {
 TEST(IntegerArithmetic, AveragesTruncateTowardZero) {
   EXPECT_EQ(divide<std::int8_t>(-7, 2), -3);
   EXPECT_EQ(divide<std::int8_t>(-128, 1), -128);
-  EXPECT_EQ(divide<std::int8_t>(-128, 300), 0);  // more ranks than the type has numbers
+  // There are more ranks than the type has numbers.
+  EXPECT_EQ(divide<std::int8_t>(-128, 300), 0);
   EXPECT_EQ(divide<std::uint8_t>(255, 2), 127);
   EXPECT_EQ(divide<std::uint32_t>(0xffffffffu, 2), 0x7fffffffu);
   EXPECT_EQ(divide<std::int64_t>(std::numeric_limits<std::int64_t>::min(), 3), -3074457345618258602);
@@ -225,7 +227,7 @@ TEST(Factors, AreRoundedToTheAccumulatorFirst) {
   EXPECT_EQ(factor_in<std::int32_t>(Reduction::premultiplied_sum((std::int64_t{1} << 32) + 5)), 5);
 }
 
-// At compile time: a conversion that the language does not define would not compile.
+// The checks run at compile time, where a conversion that the language does not define would not compile.
 TEST(Factors, OfNoIntegerAreZeroForIntegers) {
   constexpr double kEnd = 9223372036854775808.0;
   static_assert(Reduction::premultiplied_sum(-2.9).integer_factor == -2);

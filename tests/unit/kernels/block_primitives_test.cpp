@@ -1,4 +1,4 @@
-// The primitives of blocks, with threads that take turns: the same bits as the reference.
+// Tests the primitives of blocks, with threads that take turns: they give the same bits as the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace wreath::block_primitives {
 namespace {
 
-// Threads of a block run one after the other: they do not interact.
+// Stands for one thread of a block. The threads of a block run one after the other, since they do not interact.
 class OneThread {
  public:
   explicit OneThread(unsigned thread) : thread_(thread) {}
@@ -32,7 +32,7 @@ void run_block(Body body) {
   for (unsigned thread = 0; thread < OneThread::threads(); ++thread) body(OneThread(thread));
 }
 
-// Memory aligned to 16 bytes; sources start `offset` bytes in.
+// Holds memory that is aligned to 16 bytes. The sources start at `offset` bytes in it.
 struct Inputs {
   Inputs(DataType dtype, int k, std::size_t elements, std::size_t offset) : memory(static_cast<std::size_t>(k)) {
     std::mt19937 random(static_cast<unsigned>(k * 1000) + static_cast<unsigned>(elements));
@@ -74,7 +74,7 @@ struct Case {
   std::size_t offset;
 };
 
-// The middle source is the rank's own, untouched.
+// Expects the bits of the reference. The middle source is the rank's own, which is untouched.
 void expect_combines(const Arithmetic& of, const Case& point, std::size_t elements) {
   const DataType wide = accumulator_of(of.dtype);
   const Inputs data(of.dtype, point.k, elements, point.offset);
@@ -106,11 +106,12 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
       const Reduction reduction = op == ReduceOp::PremultipliedSum ? Reduction::premultiplied_sum(3.0) : Reduction(op);
       for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 17, 64, 200, 256, 257}) {
         const Arithmetic of = arithmetic(dtype, reduction, k);
-        // Words of 16 bytes without a rest; most time goes to many sources.
+        // The elements fill words of 16 bytes without a rest. Most time goes to many sources.
         const std::size_t whole = k <= 17 || testing_support::rounds(0, 1) == 1 ? 400 : 48;
         for (const Form messages : {Form::Data, Form::Partial}) {
           for (const Form target : {Form::Data, Form::Partial}) {
-            if (k == 1 && of.moves(Form::Data, target)) continue;  // a copy
+            // This case is a copy.
+            if (k == 1 && of.moves(Form::Data, target)) continue;
             for (const std::size_t offset : {0u, 8u}) {
               for (const std::size_t elements :
                    {std::size_t{0}, std::size_t{1}, std::size_t{29}, whole, std::size_t{130}}) {

@@ -1,4 +1,4 @@
-// Who of a block works, and how long its threads wait.
+// Tests which threads of a block work, and how long they wait.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace wreath {
 namespace {
 
-// One thread of a GPU's block, as far as its role goes.
+// Stands for one thread of a GPU's block, as far as its role goes.
 struct WarpThread {
   static constexpr unsigned kTogether = 32;
   unsigned thread() const { return thread_; }
@@ -39,7 +39,7 @@ TEST(Workers, AreAllThreadsWhereThereIsOneWarp) {
   expect_workers(1, 0, 1);
 }
 
-// A block whose clock goes on by one with each look at it.
+// Stands for a block whose clock goes on by one with each look at it.
 struct ClockBlock {
   static unsigned block() { return 0; }
   void pause() { ++pauses; }
@@ -50,7 +50,7 @@ struct ClockBlock {
 
 struct Waiting {
   explicit Waiting(WaitLimits limits) : patience(block, (limits.stop = &stop, limits)) {}
-  // Looks that found nothing, until it gives up; `most` if it does not.
+  // Returns how many looks find nothing until the patience gives up, or `most` if it does not.
   int looks(int most) {
     for (int i = 1; i <= most; ++i) {
       if (!patience.wait()) return i;
@@ -75,7 +75,8 @@ TEST(Patience, CostsNoClockUntilItHasWaitedForLong) {
 
 TEST(Patience, EndsWhenNothingMovedForSoLong) {
   Waiting waiting({.stop = nullptr, .stall_ns = 2, .look_limit = 0});
-  EXPECT_EQ(waiting.looks(kMany), 4 * 64);  // at 1 it begins, at 4 three have passed
+  // The wait begins at clock 1, and at clock 4 three nanoseconds have passed.
+  EXPECT_EQ(waiting.looks(kMany), 4 * 64);
   Waiting moving({.stop = nullptr, .stall_ns = 2, .look_limit = 0});
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(moving.looks(3 * 64), 3 * 64);

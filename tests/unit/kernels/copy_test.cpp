@@ -1,4 +1,4 @@
-// The three copies move exactly the bytes asked for, at any size and alignment.
+// Tests that the three copies move exactly the bytes asked for, at any size and alignment.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace {
 
 void expect_copies(CopyKernel copy, std::size_t bytes, std::size_t target_offset, std::size_t source_offset) {
   constexpr std::byte kGuard{0xa5};
-  std::vector<std::byte> source(source_offset + bytes + 1);  // never null
+  // The address is never null.
+  std::vector<std::byte> source(source_offset + bytes + 1);
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 31 + (i >> 8));
   std::vector<std::byte> expected(target_offset + bytes + 64, kGuard);
   std::vector<std::byte> actual = expected;

@@ -1,4 +1,4 @@
-// Every compiled-in instruction set that runs here is held, bit for bit, to the scalar reference.
+// Tests every compiled-in instruction set that runs here, bit for bit, against the scalar reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<CombineTarget> all_targets() {
   return {found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-// One combination: everything but the bytes.
+// Describes one combination: everything but the bytes.
 struct Case {
   Arithmetic arithmetic;
   int k = 1;
@@ -47,7 +47,7 @@ std::string text(const Case& of) {
   return text + letter(of.operands.own_form) + " target " + letter(of.target);
 }
 
-// The sources of a case, each at its own misalignment in its own memory.
+// Holds the sources of a case, each at its own misalignment in its own memory.
 class Inputs {
  public:
   Inputs(const Case& of, bool aligned) : memory_(static_cast<std::size_t>(of.k)) {
@@ -55,12 +55,13 @@ class Inputs {
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       const Form form = of.form(static_cast<int>(i));
       const std::size_t offset = aligned ? 0 : (i * 3 + 1) % 17;
-      memory_[i].resize(offset + of.bytes(form) + 1);  // never null
+      // The address is never null.
+      memory_[i].resize(offset + of.bytes(form) + 1);
       fill(of.type(form), random, memory_[i].data() + offset, of.elements);
       offsets_.push_back(offset);
     }
   }
-  // Valid while the inputs are where they are.
+  // Returns addresses that are valid while the inputs stay at their place.
   std::vector<const std::byte*> sources() const {
     std::vector<const std::byte*> sources;
     for (std::size_t i = 0; i < memory_.size(); ++i) sources.push_back(memory_[i].data() + offsets_[i]);
@@ -76,7 +77,7 @@ class Inputs {
 constexpr std::size_t kOffset = 5;
 constexpr std::byte kGuard{0xa5};
 
-// The target's bytes, with untouched ones around them.
+// Returns the target's bytes, with untouched bytes around them.
 std::vector<std::byte> run(const Case& of, Arithmetic::Combine combine, const Inputs& inputs) {
   std::vector<std::byte> target(kOffset + of.bytes(of.target) + 64, kGuard);
   combine(of.arithmetic, target.data() + kOffset, of.target, inputs.sources().data(), of.k, of.operands, of.elements);
@@ -121,7 +122,7 @@ void expect_the_reference_between_walls(const Case& of, test::Wall wall) {
   }
 }
 
-// Every way to say which forms k sources have.
+// Returns every way to say which forms k sources have.
 std::vector<Operands> operands_of(int k) {
   std::vector<Operands> all;
   for (const Form messages : {Form::Data, Form::Partial}) {
@@ -138,7 +139,8 @@ class EachReduction : public testing::TestWithParam<std::tuple<DataType, ReduceO
  protected:
   DataType dtype() const { return std::get<0>(GetParam()); }
   ReduceOp op() const { return std::get<1>(GetParam()); }
-  // `choice` varies factors; averages are of a number of ranks that is not k, since k may be a part of a tree.
+  // Returns a case in which `choice` varies the factors. Averages are of a number of ranks that is not k, since k may
+  // be a part of a tree.
   Case with(int k, std::size_t elements, unsigned choice = 0) const {
     Reduction reduction(op());
     constexpr double kFactors[] = {0.1, -3, 1e-30, 1};
@@ -191,7 +193,8 @@ TEST_P(EachReduction, ManyBlocksOfElements) {
     for (const std::size_t elements : {1023u, 2100u}) {
       Case one = with(k, elements, static_cast<unsigned>(k));
       ASSERT_NO_FATAL_FAILURE(expect_the_reference(one));
-      one.operands = {Form::Partial, k / 2, Form::Data};  // what a hop of a reproducible tree combines
+      // A hop of a reproducible tree combines such operands.
+      one.operands = {Form::Partial, k / 2, Form::Data};
       ASSERT_NO_FATAL_FAILURE(expect_the_reference(one));
     }
   }
@@ -235,10 +238,10 @@ INSTANTIATE_TEST_SUITE_P(Reduce, EachReduction,
                                   std::string(name(std::get<1>(row.param)));
                          });
 
-// Conversions of one source, for all values there are, or nearly.
+// Tests conversions of one source, for all values that exist, or nearly all.
 class EachNarrowFloat : public testing::TestWithParam<DataType> {
  protected:
-  // Both conversions of `bytes`, by every target.
+  // Expects that every target converts `bytes` like the reference, from one form to the other.
   static void expect_converts(DataType dtype, Form from, const std::vector<std::byte>& bytes) {
     Case one{arithmetic(dtype, ReduceOp::Sum, 1), 1};
     one.operands.messages = from;
@@ -282,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(Reduce, EachNarrowFloat,
                                          DataType::Float8E5M2),
                          [](const auto& row) { return std::string(name(row.param)); });
 
-// One element from many of the same dtype.
+// Combines one element from each of the many `values`, which have the same dtype, and returns the result.
 template <typename T>
 T combine_one(const Reduction& reduction, int ranks, const std::vector<T>& values, Operands operands = {}) {
   std::vector<const std::byte*> sources;
@@ -302,13 +305,15 @@ std::uint32_t sum_bits(const std::vector<std::uint32_t>& bits) {
 
 TEST(ReduceFloat, SumsInTheCanonicalTree) {
   const auto sum = [](const std::vector<float>& values) { return combine_one(ReduceOp::Sum, 1, values); };
-  const float big = 16777216.0f;  // 2^24: adding one to it is lost
-  // (2^24 + 1) + (-2^24 + 1) = 2^24 + (-2^24 + 1): left to right would give 1 as well, so order the ones together.
+  // The value is 2^24, where a sum with one loses the one.
+  const float big = 16777216.0f;
+  // (2^24 + 1) + (-2^24 + 1) is 2^24 + (-2^24 + 1). A sum from left to right gives 1 as well, so the order puts the
+  // ones together.
   EXPECT_EQ(sum({big, 1, 1, -big}), (big + 1.0f) + (1.0f - big));
-  // Three sources: the pair (0, 1) is one leaf, source 2 the other.
+  // With three sources, the pair (0, 1) is one leaf and source 2 is the other.
   EXPECT_EQ(sum({1, 1, big}), big + 2.0f);
   EXPECT_EQ(sum({big, 1, 1}), big);
-  // Six: pairs (0, 1), (2, 3) are leaves beside 4 and 5.
+  // With six sources, the pairs (0, 1) and (2, 3) are leaves beside 4 and 5.
   EXPECT_EQ(sum({big, 1, 1, 1, 1, 1}), (big + 2.0f) + 2.0f);
 }
 
@@ -327,7 +332,7 @@ TEST(ReduceFloat, KeepsSubnormalsAndSignedZeros) {
 }
 
 TEST(ReduceFloat, NarrowSumsRoundOnce) {
-  // 1 + 2^-8 + 2^-8 is 1 + 2^-7, the next bfloat16: rounded after each sum it would stay 1.
+  // 1 + 2^-8 + 2^-8 is 1 + 2^-7, the next bfloat16. With a rounding after each sum it would stay 1.
   EXPECT_EQ(combine_one<BFloat16>(ReduceOp::Sum, 1, {{0x3f80}, {0x3b80}, {0x3b80}}).bits, 0x3f81);
   EXPECT_EQ(combine_one<Float16>(ReduceOp::Sum, 1, {{0x7bff}, {0x7bff}}).bits, 0x7c00);  // overflows
   EXPECT_EQ(combine_one<Float8E4M3>(ReduceOp::Sum, 1, {{0x7e}, {0x7e}}).bits, 0x7e);     // saturates

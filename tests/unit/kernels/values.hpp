@@ -1,4 +1,4 @@
-// Elements that find mistakes: special values, ties of every narrowing, small integers, any bits.
+// Draws elements that find mistakes: special values, ties of every narrowing, small integers, and any bits.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,8 @@ inline std::uint64_t draw_integer(std::mt19937& random, std::size_t bytes) {
   const std::uint64_t top = std::uint64_t{1} << (8 * bytes - 1);
   switch (random() % 4) {
     case 0: return any % 16;
-    case 1: return top - 2 + any % 4;            // the largest and least of both signednesses
+    // These are the largest and the least values of both signednesses.
+    case 1: return top - 2 + any % 4;
     case 2: return ~std::uint64_t{0} - any % 4;  // -1 and below
     default: return any;
   }
@@ -40,7 +41,7 @@ inline std::uint32_t draw_float(std::mt19937& random) {
     case 1: return kSpecial[any % std::size(kSpecial)];
     case 2: return any;
     case 3: return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(any % 32) - 16));
-    case 4: return (any & 0x80000000u) | ((100 + any % 48) << 23) | ((any >> 8) % 32) << 18;   // few bits: float8 ties
+    case 4: return (any & 0x80000000u) | ((100 + any % 48) << 23) | ((any >> 8) % 32) << 18;   // few bits, float8 ties
     case 5: return (any & 0x80000000u) | ((100 + any % 48) << 23) | ((any >> 8) % 512) << 14;  // bfloat16 ties
     default: return (any & 0x80000000u) | ((100 + any % 48) << 23) | ((any >> 8) % 4096) << 11;  // float16 ties
   }
@@ -61,7 +62,8 @@ inline std::uint64_t draw_double(std::mt19937& random) {
   }
 }
 
-// The bits of one element; narrow floats have so few that any will do, the more often finite ones.
+// Returns the bits of one element. Narrow floats have so few bits that any value will do, but finite ones come more
+// often.
 inline std::uint64_t draw(DataType dtype, std::mt19937& random) {
   if (dtype == DataType::Float32) return draw_float(random);
   if (dtype == DataType::Float64) return draw_double(random);
@@ -76,7 +78,8 @@ inline void fill(DataType dtype, std::mt19937& random, std::byte* target, std::s
   const std::size_t bytes = size_of(dtype);
   for (std::size_t i = 0; i < elements; ++i) {
     const std::uint64_t bits = draw(dtype, random);
-    std::memcpy(target + i * bytes, &bits, bytes);  // the low bytes: little-endian
+    // The low bytes come first: the machine is little-endian.
+    std::memcpy(target + i * bytes, &bits, bytes);
   }
 }
 

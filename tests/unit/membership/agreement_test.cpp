@@ -1,4 +1,4 @@
-// Agreements with their clocks: eight ranks over channels of varied delay, in a time that only the test moves.
+// Tests agreements with their clocks: eight ranks over channels of varied delay, in a time that only the test moves.
 #include "src/membership/agreement.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr std::int64_t kEndMs = 60'000;
 constexpr Agreement::Limits kLimits = {3'000 * kMs, 1'000 * kMs, 12'000 * kMs};
 constexpr std::int64_t kNever = kEndMs + 1;
 
-// When what happens to a rank, in milliseconds.
+// Says when each event happens to a rank, in milliseconds.
 struct Fortune {
   std::int64_t enters = 0;
   std::int64_t dies = kNever;
@@ -46,7 +46,8 @@ class World {
  private:
   struct Packet {
     std::int64_t due;
-    std::optional<Agreement::Outgoing> content;  // none: the end
+    // A packet without content is the end.
+    std::optional<Agreement::Outgoing> content;
   };
   struct Member {
     Member(Rank rank, int ranks) : agreement(rank, ranks) {}
@@ -75,10 +76,11 @@ class World {
       const Rank to = outgoing.to;
       send(rank, to, std::move(outgoing));
     }
-    if (self.entered && self.agreement.over() && below(20) == 0) end(rank);  // leaves the parent
+    // The rank leaves the parent.
+    if (self.entered && self.agreement.over() && below(20) == 0) end(rank);
   }
 
-  // From each sender some of what has come.
+  // Takes from each sender some of what has come.
   void receive(Member& self) {
     for (Rank sender = 0; sender < kRanks; ++sender) {
       std::deque<Packet>& queue = self.arriving[at(sender)];
@@ -127,7 +129,7 @@ class World {
 constexpr Rank kStopped = 2;
 constexpr Rank kKilled = 5;
 
-// The others have the same members, and who was stopped knows that it is left out.
+// Expects that the others have the same members, and that the stopped rank knows that it is left out.
 void expect_left_out(const World& world) {
   View expected(kRanks, Fate::Alive);
   expected[kStopped] = Fate::Unreachable;
@@ -141,7 +143,7 @@ void expect_left_out(const World& world) {
   EXPECT_EQ(world[kStopped].consensus().error().code, ErrorCode::PeerLost);
 }
 
-// Ranks enter up to 2 s apart, so that their clocks run out up to 2 s apart.
+// Makes ranks enter up to 2 s apart, so that their clocks run out up to 2 s apart.
 std::array<Fortune, kRanks> apart(std::mt19937& random) {
   std::array<Fortune, kRanks> fortunes;
   for (Fortune& fortune : fortunes) fortune.enters = 100 + static_cast<std::int64_t>(random() % 2'000);
@@ -150,7 +152,8 @@ std::array<Fortune, kRanks> apart(std::mt19937& random) {
   return fortunes;
 }
 
-// In 50 worlds, where kStopped stops at `stops` and enters its call at `enters`, or where there is none at any time.
+// Runs 50 worlds in which kStopped stops at `stops` and enters its call at `enters`. Where `enters` is empty, it enters
+// at any time.
 void expect_left_out_everywhere(std::int64_t stops, std::optional<std::int64_t> enters) {
   for (unsigned seed = 0; seed < 50 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);

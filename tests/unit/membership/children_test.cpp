@@ -1,4 +1,4 @@
-// split and shrink over members whose messages all go through rank 0: they know ranks, and no connection.
+// Tests split and shrink over members whose messages all go through rank 0: they know ranks, and no connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Timeouts quick() {
   return timeouts;
 }
 
-// The ranks of the parent, in the child's order.
+// Holds the ranks of the parent, in the child's order.
 struct Child final : ChildCommunicator {
   explicit Child(std::vector<Rank> those) : members(std::move(those)) {}
   void leave() override { left = true; }
@@ -46,7 +46,7 @@ std::vector<Rank> members_of(const Outcome& outcome) {
   return static_cast<const Child&>(**outcome).members;
 }
 
-// A rank that has members and no engine.
+// Stands for a rank that has members and no engine.
 class Parent final : public ParentCommunicator {
  public:
   Parent(const Membership& membership, std::shared_ptr<Route> route)
@@ -67,7 +67,7 @@ class Parent final : public ParentCommunicator {
   Members& members() { return members_; }
   Split& split() { return split_; }
   Shrink& shrink() { return shrink_; }
-  // Its children cannot be made.
+  // Makes each attempt to make children of this rank fail.
   void refuse_children() { refuses_ = true; }
 
   std::string identity() const override { return "a rank without an engine"; }
@@ -107,7 +107,8 @@ class Parent final : public ParentCommunicator {
   std::optional<Error> failure_;
 };
 
-// Each rank on a thread of its own. All stay until the last is done: rank 0 passes on what the others say.
+// Runs each rank on a thread of its own. All ranks stay until the last is done, since rank 0 passes on the messages of
+// the others.
 class Job {
  public:
   Job() {
@@ -191,8 +192,8 @@ TEST(RoutedShrink, ARankThatLeftOrAbortedIsLeftOut) {
   EXPECT_THAT(members_of(outcomes[2]), ElementsAre(0, 2));
 }
 
-// Rank `victim` dies in place of its message number `letters` + 1, whatever that says; whether it had so many. The
-// others learn of its end, and wait for no clock.
+// Makes rank `victim` die in place of its message number `letters` + 1, whatever that says. Returns whether the rank
+// had so many. The others learn of its end, and wait for no clock.
 bool survive_death(Rank victim, std::size_t letters) {
   Job job;
   job.route().kill_after(victim, letters);
@@ -200,7 +201,8 @@ bool survive_death(Rank victim, std::size_t letters) {
   const Deadline soon = Deadline::after_ms(5'000);
   const auto outcomes = job.run([&](Rank rank) {
     if (rank == victim) {
-      std::jthread dying([&] {  // its thread ends with its process
+      // A rank's thread ends with its process.
+      std::jthread dying([&] {
         while (!job.route().is_dead(victim) && running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (job.route().is_dead(victim)) job.at(victim).shrink().stop();
       });
@@ -216,7 +218,8 @@ bool survive_death(Rank victim, std::size_t letters) {
     if (rank != victim) survivors.push_back(rank);
   }
   const std::vector<Rank> first = members_of(outcomes[0]);
-  const std::vector<Rank> everybody = {0, 1, 2, 3};  // it may die once all have joined
+  // The victim may die once all have joined.
+  const std::vector<Rank> everybody = {0, 1, 2, 3};
   EXPECT_TRUE(first == survivors || first == everybody) << "rank " << victim << " after " << letters << " messages";
   for (const Rank rank : survivors) {
     const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
@@ -230,7 +233,8 @@ TEST(RoutedShrink, SurvivesADeathBeforeEachMessage) {
   for (const Rank victim : {1, 3}) {
     std::size_t letters = 0;
     while (survive_death(victim, letters) && !HasFailure()) ++letters;
-    EXPECT_GE(letters, 9u);  // it holds the view, joined it and decided it, to three others each
+    // The victim holds the view, joined it and decided it, and says each to three others.
+    EXPECT_GE(letters, 9u);
   }
 }
 

@@ -1,4 +1,4 @@
-// The walk through all runs.
+// Walks through all runs of the model.
 #include "tests/unit/membership/consensus_model.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::uint64_t hash_of(const State& state) {
 constexpr Channel kClosed = {0, Channel::Flow::Closed, {}};
 constexpr int kMostSaid = 3 * (kRanks - 1);  // messages of one event
 
-// Beyond these the model's own arrays are too small.
+// Returns `value`, or throws where the model's own arrays are too small for it.
 std::size_t limited(std::size_t value, std::size_t limit) {
   if (value >= limit) throw std::length_error("the model has outgrown its numbers");
   return value;
@@ -174,7 +174,7 @@ void Model::end(State& state, int rank) {
   }
 }
 
-// Of failed ranks, and once there is an outcome.
+// Drops what `rank` ignores: the words of failed ranks, and all words once it has an outcome.
 void Model::forget_ignored(State& state, int rank) {
   const Consensus& self = member(state, rank);
   const bool over = self.outcome() != Consensus::Outcome::Open;
@@ -193,7 +193,8 @@ void Model::forget_ignored(State& state, int rank) {
   }
 }
 
-// Of one out of reach only a decision and its end are heard, for good: a fate only gets worse.
+// Returns whether `to` ignores the word since `from` is out of reach. Only a decision and the end of such a rank are
+// heard, for good: a fate only gets worse.
 bool Model::unheard(const State& state, int from, int to, std::uint16_t word) const {
   return word < Channel::kEnd && !ranks_.decides(word) && !has(state.dead, to) &&
          member(state, to).outcome() == Consensus::Outcome::Open &&
@@ -253,7 +254,7 @@ void Model::events_of(const State& state, int rank, std::vector<Event>& events) 
   if (may_leave(state, rank)) events.push_back({Event::Kind::Leave, rank, 0, Event::kLives});
 }
 
-// Whether it may still say something.
+// Returns whether the rank may still say something.
 bool Model::may_act(const State& state, int rank) const {
   if (has(state.dead, rank)) return false;
   return has(setting_.victims, rank) || member(state, rank).outcome() == Consensus::Outcome::Open ||
@@ -265,7 +266,7 @@ bool Model::may_leave(const State& state, int rank) const {
          member(state, rank).outcome() != Consensus::Outcome::Open;
 }
 
-// `first`, and all who can send into an empty channel to one of the closure.
+// Returns `first`, and all ranks that can send into an empty channel to a rank of the closure.
 Set Model::closure(const State& state, int first) const {
   Set ranks = 1U << first;
   for (Set before = 0; before != ranks;) {
@@ -307,7 +308,7 @@ void Model::follow(const State& state, const Event& event) {
   if (event.kind == Event::Kind::Receive) {
     Channel& channel = next.channels[event.other][at(event.rank)];
     word = channel.words[0];
-    // Who hears what was said after the cut is behind it, too: a partition is one moment for all.
+    // A rank that hears what was said after the cut is behind it, too: a partition is one moment for all.
     if ((word & Channel::kAfterCut) != 0) next.cut = static_cast<std::uint16_t>(next.cut | 1U << event.rank);
     word = static_cast<std::uint16_t>(word & ~Channel::kAfterCut);
     std::copy(channel.words.begin() + 1, channel.words.end(), channel.words.begin());
@@ -329,7 +330,8 @@ void Model::follow(const State& state, const Event& event) {
   } else {
     const Ranks::Effect& effect = ranks_.apply(state.local[at(event.rank)], event, word);
     const auto said = static_cast<int>(effect.said.size());
-    if (event.dies_after != Event::kLives && event.dies_after >= said) return;  // the same as dying a moment later
+    // This is the same as a death a moment later.
+    if (event.dies_after != Event::kLives && event.dies_after >= said) return;
     take(next, event.rank, effect, event.dies_after);
   }
   path_.push_back(event);
@@ -338,7 +340,7 @@ void Model::follow(const State& state, const Event& event) {
   path_.pop_back();
 }
 
-// Who is left out is dead, or behind the partition.
+// Checks that a rank that is left out is dead, or is behind the partition where there is one.
 void Model::check_decision(const State& state, int rank) {
   const Consensus& self = member(state, rank);
   if (self.outcome() != Consensus::Outcome::Decided) return;

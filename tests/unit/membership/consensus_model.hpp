@@ -1,10 +1,10 @@
-// All runs of the survivors' agreement with four ranks: every order of events, deaths at every step, partitions.
+// Walks all runs of the survivors' agreement with four ranks: every order of events, deaths at every step, partitions.
 //
-// A state is what each rank knows and what is on its way. Ranks are deterministic, so what an event does to a rank is
-// computed once and kept. Only events of one rank depend on each other, so in each state it is enough to follow the
-// events of ranks to which no other rank can give new ones (a persistent set): all final states are still reached.
-// What can have no effect on its receiver any more is held to that and dropped, which folds states that differ by it
-// alone.
+// A state is what each rank knows and what is on its way. Ranks are deterministic, so the effect of an event on a rank
+// is computed once and kept. Only events of one rank depend on each other. In each state it is thus enough to follow
+// the events of ranks to which no other rank can give new ones (a persistent set). The walk still reaches all final
+// states. A word that can have no effect on its receiver any more is checked for that and dropped. This folds states
+// that differ by such words alone.
 #pragma once
 
 #include <array>
@@ -22,25 +22,34 @@ namespace wreath::test {
 inline constexpr int kRanks = 4;
 using Set = unsigned;  // of ranks, a bit each
 
-// What may happen in a run.
+// Describes what may happen in a run.
 struct Setting {
-  Set victims = 0;  // each dies at some point
-  Set side = 0;     // 0: no partition; else these ranks and the others lose each other
-  // The partition is one moment for all, and a rank loses the whole other side at once. Else each may lose each of the
-  // others when it will, and they may go on hearing from it: then nobody promises that the larger side goes on.
+  // Each of these ranks dies at some point.
+  Set victims = 0;
+  // With 0 there is no partition. Else these ranks and the others lose each other.
+  Set side = 0;
+  // Where `at_once` is true, the partition is one moment for all, and a rank loses the whole other side at once. Else
+  // each rank may lose each rank of the other side at any time, and may go on hearing from it. Then nobody promises
+  // that the larger side goes on.
   bool at_once = true;
-  Set may_refuse = 0;  // whose attempts may fail
-  Set leavers = 0;     // each may leave once it has an outcome: for the others it ends
+  // The attempts of these ranks may fail.
+  Set may_refuse = 0;
+  // Each of these ranks may leave once it has an outcome. For the others it then ends.
+  Set leavers = 0;
 };
 
 struct Channel {
-  static constexpr std::uint16_t kEnd = 0x3FFF;       // the sender died
-  static constexpr std::uint16_t kAfterCut = 0x4000;  // added: the sender was cut off before it said this
+  // The sender died or left.
+  static constexpr std::uint16_t kEnd = 0x3FFF;
+  // This bit is added where the sender was cut off before it said the word.
+  static constexpr std::uint16_t kAfterCut = 0x4000;
   std::uint8_t count = 0;
   enum class Flow : std::uint8_t {
     Open,
-    Ignored,  // the receiver takes no notice of what arrives: held to, not kept
-    Closed,   // nothing will arrive any more
+    // The receiver takes no notice of what arrives: each word is checked for that, and not kept.
+    Ignored,
+    // Nothing will arrive any more.
+    Closed,
   };
   Flow flow = Flow::Open;
   std::array<std::uint16_t, 11> words{};
@@ -50,7 +59,8 @@ struct State {
   std::array<std::uint16_t, kRanks> local{};
   std::array<std::array<Channel, kRanks>, kRanks> channels{};  // [from][to]
   std::uint16_t dead = 0;
-  std::uint16_t cut = 0;  // who lost somebody by the partition: what they say stays on their side
+  // These ranks lost somebody by the partition: what they say stays on their side.
+  std::uint16_t cut = 0;
   std::uint16_t left = 0;
 };
 
@@ -59,14 +69,16 @@ struct Event {
   enum class Kind : std::uint8_t { Receive, Lose, Join, Refuse, Die, Leave };
   Kind kind;
   int rank;
-  unsigned other = 0;       // Receive: the sender; Lose: the set
-  int dies_after = kLives;  // so many messages of what it says
+  // A Receive has the sender here, and a Lose has the set.
+  unsigned other = 0;
+  // The rank dies after so many of the messages that it says.
+  int dies_after = kLives;
 };
 
-// Hashes of states.
+// Holds hashes of states.
 class Visited {
  public:
-  // Whether it is new.
+  // Returns whether the state is new.
   bool insert(const State& state);
   std::size_t count() const { return count_; }
 
@@ -77,7 +89,7 @@ class Visited {
   std::size_t count_ = 0;
 };
 
-// What ranks know and say, each once.
+// Holds what ranks know and say, each once.
 class Ranks {
  public:
   struct Effect {
@@ -105,7 +117,7 @@ class Model {
   std::size_t states() const { return visited_.count(); }
   std::size_t ends() const { return ends_; }
   std::size_t refused_ends() const { return refused_ends_; }
-  // What was wrong, and how it came; empty: nothing.
+  // Returns what was wrong and how it came, or an empty text.
   const std::string& wrong() const { return wrong_; }
 
  private:

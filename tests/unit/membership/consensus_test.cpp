@@ -1,4 +1,4 @@
-// The survivors' agreement: its rules one by one, and the model of all runs with four ranks.
+// Tests the survivors' agreement: its rules one by one, and the model of all runs with four ranks.
 #include "src/membership/consensus.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(ConsensusModel, WhoLeftAfterTheDecisionIsNotTakenForDead) {
   EXPECT_EQ(walk({.victims = 8, .leavers = 15}).refused_ends(), 0u);
 }
 
-// Each has millions of states, and may be run beside the others.
+// Each setting has millions of states, and may be run beside the others.
 class WrongSuspicions : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(WrongSuspicions, NeverLeadToTwoSets) {
@@ -134,7 +134,7 @@ TEST(Consensus, ADecisionIsHeardFromARankOutOfReach) {
   EXPECT_EQ(member.error().failed_rank, 3);
 }
 
-// Else it would be the last one in the end, and go on beside the others.
+// The member would otherwise be the last one in the end, and go on beside the others.
 TEST(Consensus, TheEndOfWhoLeftThisMemberOutCountsForNothing) {
   Consensus member(3, 4);
   member.start();

@@ -1,4 +1,4 @@
-// What goes wrong where members meet as another communicator.
+// Tests errors where members meet as another communicator.
 #include "src/membership/join.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The messages by which ranks link, as bytes.
+// Tests the messages by which ranks link, as bytes.
 #include "src/membership/link_messages.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(LinkMessages, AllAreMappedIfEachIsAndCrowdedIfOneIs) {
   EXPECT_TRUE(all.crowded);
 }
 
-// Whatever a peer sends in place of either is refused.
+// The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});
   const std::string facts = encode_link_facts({true, true});

@@ -1,4 +1,4 @@
-// What rooms rely on when they name a rank, whatever way messages take to it.
+// Tests what rooms rely on when they name a rank, whatever way messages take to it.
 #include "src/membership/members.hpp"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,8 @@ TEST_P(MembersByEveryWay, ABroadcastReachesEveryOtherRank) {
   say(0, 1, MessageKind::Verdict, "last");
   EXPECT_THAT(heard(0, 1), ElementsAre("all"));
   EXPECT_THAT(heard(2, 1), ElementsAre("all"));
-  EXPECT_THAT(heard(1, 1), ElementsAre("last"));  // and not its own
+  // The rank does not hear its own broadcast.
+  EXPECT_THAT(heard(1, 1), ElementsAre("last"));
 }
 
 TEST_P(MembersByEveryWay, ADescriptorGoesAlongToARankOfTheHost) {
@@ -137,7 +138,7 @@ TEST_P(MembersByEveryWay, RanksOfOneHostNeedNoAddress) {
   EXPECT_EQ(at(1).address_to(2), "");
 }
 
-// A kind of message that a new room forgets would be dropped in silence.
+// A new room may forget a kind of message, which would then be dropped in silence.
 TEST_P(MembersByEveryWay, DoNotStartWhileAKindOfMessageHasNoHandler) {
   ControlHandlers& handlers = at(0).handlers();
   for (std::size_t kind = 0; kind < kMessageKinds; ++kind) {
@@ -171,7 +172,8 @@ TEST(RoutedMembers, AnEndIsHeardAfterAllThatTheRankSaid) {
   message.text = "still here";
   all[1]->broadcast(message);
   route->kill(1);
-  all[1]->broadcast(message);  // the dead say nothing
+  // A dead rank says nothing.
+  all[1]->broadcast(message);
   EXPECT_THAT(notes[2].heard(2), ElementsAre("still here", "closed: its process has ended"));
   EXPECT_THAT(notes[0].heard(2), ElementsAre("still here", "closed: its process has ended"));
   EXPECT_FALSE(all[2]->reaches(1));

@@ -1,4 +1,4 @@
-// What one rank hears of the others.
+// Records what one rank hears of the others.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace wreath::members_tests {
 
-// Handles every kind of message and says what came.
+// Handles every kind of message and records what came.
 class Notes {
  public:
   void handle(ControlHandlers& handlers) {
@@ -28,13 +28,13 @@ class Notes {
         [this](const Loss& loss) { note((loss.how == Loss::How::Broken ? "lost: " : "closed: ") + loss.reason); });
     handlers.add_unable([this](const Error& error) { note(error.message); });
   }
-  // The texts that came from all ranks, and why no more do, once there are `count` of them.
+  // Waits up to 10 s for `count` texts. Returns the texts that came from all ranks, and why no more come.
   std::vector<std::string> heard(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(10), [&] { return heard_.size() >= count; });
     return heard_;
   }
-  // The descriptors that came.
+  // Returns the descriptors that came, and forgets them.
   std::vector<Fd> descriptors() {
     const std::lock_guard lock(mutex_);
     return std::exchange(descriptors_, {});

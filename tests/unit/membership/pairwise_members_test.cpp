@@ -1,4 +1,4 @@
-// A connection for each pair: what arrives is what was sent, or the connection is given up with the reason.
+// Tests a connection for each pair: what arrives is what was sent, or the connection is given up with the reason.
 #include "src/membership/pairwise_members.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One of two ranks.
+// Makes one of two ranks.
 class End {
  public:
   explicit End(Membership membership) : members_(membership.rank, membership.members, std::move(membership.control)) {
@@ -37,7 +37,7 @@ class End {
   PairwiseMembers members_;
 };
 
-// Any bit of the second of three messages: the first one arrives, and no other.
+// The test alters any bit of the second of three messages: the first one arrives, and no other.
 TEST(PairwiseMembers, AMessageThatIsAlteredEndsTheConnection) {
   for (std::size_t bit = 0;; bit += 37) {
     auto members = join_local(2, "").value();
@@ -52,7 +52,8 @@ TEST(PairwiseMembers, AMessageThatIsAlteredEndsTheConnection) {
       ASSERT_TRUE(wait_for(wire.second.get(), POLLIN, Deadline::after_ms(2000)));
       bytes.resize(static_cast<std::size_t>(try_recv(wire.second.get(), bytes)));
       if (text == "two" && bit < 8 * bytes.size()) bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      if (text == "two" && bit >= 8 * bytes.size()) return;  // all have been tried
+      // The end of the message is reached.
+      if (text == "two" && bit >= 8 * bytes.size()) return;
       ASSERT_TRUE(send_all(out.get(), bytes, Deadline::after_ms(2000)));
     }
     EXPECT_THAT(high.heard(2), ElementsAre("one", HasSubstr("lost: a message was altered on its way")))

@@ -1,4 +1,4 @@
-// In a build without devices every call that needs one says so, and names the command that adds them.
+// In a build without devices each call that needs one returns an error, which names the command that adds devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

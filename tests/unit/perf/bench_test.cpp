@@ -1,4 +1,4 @@
-// The checker: right results pass, and every kind of wrong one is counted.
+// The checker passes right results and counts wrong results of every kind.
 #include "perf/common/bench.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Options options_of(DataType dtype, int iterations) {
   return options;
 }
 
-// Wrong elements over all ranks for one size.
+// Returns the wrong elements over all ranks for one size.
 Outcome measure(const CollectiveRow& row, int ranks, const Options& options, const Kind& kind, std::size_t elements,
                 const Fault& fault = {}) {
   Outcome outcome;
@@ -59,7 +59,8 @@ TEST(Bench, TimesAsManyCallsAsTakeTheTimeOnEveryRank) {
   const CollectiveRow& row = row_of("all_reduce_perf");
   const Case work = make_case(row, 2, 4096, {DataType::Float32, ReduceOp::Sum, 0});
   double longest_us = 0;
-  for (int attempt = 0; attempt < 5; ++attempt) {  // other programs may slow the trials, and then fewer calls are timed
+  // Other programs may slow the trials, and then fewer calls are timed: the longest of 5 attempts counts.
+  for (int attempt = 0; attempt < 5; ++attempt) {
     std::array<Timing, 2> timings;
     on_ranks(2, {}, work.count, [&](Member& member) {
       auto buffers = Buffers::make(work.bytes, 0, {});
@@ -77,7 +78,7 @@ TEST(Bench, TimesAsManyCallsAsTakeTheTimeOnEveryRank) {
 
 class EveryRow : public testing::TestWithParam<CollectiveRow> {};
 
-// Rows of one call each, which gives data: there is one to skip and something to spoil.
+// The rows of one call that gives data: a fault can skip the call or spoil its output.
 class EveryRowOfData : public EveryRow {};
 
 std::vector<CollectiveRow> rows_of_data() {
@@ -88,7 +89,8 @@ std::vector<CollectiveRow> rows_of_data() {
   return rows;
 }
 
-// A usual run takes a third: each pair of type, operator and number of ranks is there.
+// An ordinary run measures a third of the combinations. Each type still meets each operator and each number of ranks,
+// and each operator meets each number of ranks.
 TEST_P(EveryRow, PassesRightResultsForEveryRankCountTypeAndOperator) {
   const CollectiveRow& row = GetParam();
   const Options options = options_of(DataType::Float32, 5);
@@ -120,7 +122,7 @@ TEST_P(EveryRow, TakesFewerElementsThanRanks) {
   }
 }
 
-// Every rank that gets something would leave another's data, or none, in its output.
+// All ranks skip one call: each rank that should get data then keeps other data, or none, in its output.
 TEST_P(EveryRowOfData, CatchesOneSkippedCallOfEveryRank) {
   const CollectiveRow& row = GetParam();
   const int out_of_place = 1 + 1 + 20;
@@ -159,7 +161,8 @@ TEST(Checker, PassesRightResultsOnMisalignedBuffersAndWithRewrites) {
   EXPECT_EQ(outcome.out_of_place + outcome.in_place, 0U);
 }
 
-// Calls of a size: 1 checked, 1 to warm up, 20 timed, out of place; then the same in place.
+// A size has 1 checked call, 1 call to warm up and 20 timed calls out of place, then as many in place. Rank 1 skips one
+// of the calls out of place.
 TEST(Checker, CatchesOneSkippedCallAmongTheTimedOnes) {
   for (const int skipped : {2, 3, 9, 12, 20, 21}) {
     Fault fault;
@@ -194,10 +197,12 @@ TEST(Checker, CatchesOneWrongElementInTheLastCall) {
   EXPECT_EQ(outcome.in_place, 1U);
 }
 
-// One bit of one element on one rank: what docs/benchmarking.md says is seen, and nothing else.
+// One bit of one element is wrong on one rank. The checker sees it in exactly the calls that docs/benchmarking.md
+// names.
 TEST(Checker, SeesAFlippedBitInTheCallsThatItSaysItComparesWhole) {
-  // Out of place call 0 is checked, 1 warms up, the halves of the timed ones end with 11 and 21; in place 22 is
-  // checked, 23 warms up, and results are compared after 39 and 43, where calls combine, else after 43.
+  // Out of place the checker looks at call 0, call 1 warms up, and the halves of the timed calls end with 11 and 21. In
+  // place it looks at call 22, and call 23 warms up. It compares results after 39 and 43 where calls combine, else
+  // after 43 alone.
   constexpr std::array kFlipped{0, 1, 2, 5, 10, 11, 12, 20, 21, 22, 23, 24, 30, 39, 40, 43};
   using Calls = std::vector<int>;
   for (const auto& [program, seen_in_place] :
@@ -235,7 +240,7 @@ TEST(Checker, SaysNothingWhenAskedNotToCheck) {
   EXPECT_EQ(measure(2, options, fault).out_of_place, 0U);
 }
 
-// All ranks' inputs combined one after the other, as a ring does, in Partial form.
+// Returns all ranks' inputs combined one after the other, in Partial form between the ranks, as a ring combines them.
 Bytes combined_in_a_row(DataType dtype, ReduceOp op, std::span<const std::byte* const> inputs, int first) {
   const int ranks = static_cast<int>(inputs.size());
   Bytes partial(kPeriod * size_of(accumulator_of(dtype)));
@@ -315,7 +320,8 @@ TEST(HostMemory, IsComparedWithTheBuffersOfAllRanks) {
   EXPECT_TRUE(fits(on_gpu, size, 2, 1));
 }
 
-// Ranks of a launcher, which know of each other when they have met: all say it, and none allocates.
+// The ranks come from a launcher and know of each other only when they have met. All ranks return the error, and no
+// rank allocates.
 TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
   Options options = options_of(DataType::Float32, 1);
   options.sizes.list = {std::size_t{1} << 50};  // more than addresses reach

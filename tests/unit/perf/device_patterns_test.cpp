@@ -1,5 +1,4 @@
-// Patterns by kernels are the host's, byte for byte, wherever they begin and end, and every wrong element is counted
-// once.
+// Kernels fill the same patterns as the host, byte for byte, at any start and end. They count every wrong element once.
 #include "perf/kernels/device_patterns.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +70,7 @@ TEST(DevicePatterns, CountNothingWhereAllIsRight) {
   }
 }
 
-// Wrong bytes that lie anywhere in an element, also of elements in two words.
+// The wrong bytes lie anywhere in an element, also in elements that lie in two words.
 TEST(DevicePatterns, CountEachWrongElementOnce) {
   OnDevice device;
   for (const DataType dtype : kDtypes) {
@@ -112,7 +111,8 @@ TEST(DevicePatterns, SetAndCheckGuards) {
   }
 }
 
-// Rank 0 spoils what the last call of each kind leaves: an element, and a byte on either side of the output.
+// Rank 0 spoils the output of the last call of each kind: it changes one element, and a byte on either side of the
+// output.
 class SpoilingMember final : public Member {
  public:
   SpoilingMember(Communicator& communicator, int last) : under_(communicator), last_(last) {}
@@ -137,7 +137,8 @@ class SpoilingMember final : public Member {
   CommunicatorMember under_;
   int last_;
   int number_ = 0;
-  std::byte wrong_{0x77};  // no int32 of the data has it in its lowest byte's place there
+  // No int32 of the data has this value at the byte that it replaces.
+  std::byte wrong_{0x77};
 };
 
 TEST(BenchOnADevice, CountsWhatIsWrongAndOutOfBounds) {

@@ -1,5 +1,5 @@
-// What a run shows and where it runs: the progress line, on terminals alone and erased before anything else is printed;
-// a core for each rank.
+// A run shows its progress line only on terminals, and erases it before it prints anything else. It gives each rank a
+// core.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -23,9 +23,10 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-constexpr const char* kNoTerminal = "no terminal";  // where /dev/pts is not mounted
+// The text that stands for a host on which /dev/pts is not mounted.
+constexpr const char* kNoTerminal = "no terminal";
 
-// What a terminal gets of a display's progress, and a dot at the end.
+// Returns the bytes that a terminal gets from a display's progress, and a dot at the end.
 std::string shown_on_terminal(const std::vector<std::string>& lines) {
   int master = -1;
   int slave = -1;
@@ -71,7 +72,7 @@ TEST(Progress, IsNotWrittenToFiles) {
   EXPECT_EQ(std::ftell(out.get()), 4);
 }
 
-// What rank 0's display was told, one entry a call; progress in brackets.
+// Returns the texts that rank 0's display got, one entry a call; texts of progress are in brackets.
 std::vector<std::string> told(const Options& options) {
   std::vector<std::string> calls;
   on_ranks(2, {}, 0, [&](Member& member) {
@@ -114,7 +115,7 @@ TEST(Progress, SaysWhatIsMeasuredAndIsGoneBeforeEachRow) {
   for (const std::size_t row : {7U, 10U}) EXPECT_THAT(calls[row], testing::HasSubstr("     float     sum      -1 "));
 }
 
-// The cores that two ranks of this host are bound to, which could run on `allowed` each.
+// Returns the cores to which two ranks of this host are bound; rank i may run on core `allowed[i]` only.
 std::array<int, 2> bound(const std::array<int, 2>& allowed) {
   std::array<int, 2> cores{};
   on_ranks(2, {}, 0, [&](Member& member) {

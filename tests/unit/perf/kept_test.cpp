@@ -1,4 +1,4 @@
-// Kept results: read again, drawn beside a run, and judging it.
+// Kept results can be read again, drawn beside a run, and used to judge the run.
 #include "perf/common/kept.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// A file of this test alone, gone when the test ends.
+// A file that only the running test uses; the destructor removes it.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text = "")
@@ -40,7 +40,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-// Times of nine repeats around `time_us`: their interval is from 0.98 to 1.02 of it.
+// Returns the times of nine repeats around `time_us`; their interval is from 0.98 to 1.02 of it.
 Measurement around(double time_us) {
   Measurement m;
   m.time_us = time_us;
@@ -172,7 +172,7 @@ TEST(Kept, NumbersMayBeTexts) {
   EXPECT_FALSE(kept->rows[0].in_place);
 }
 
-// A scale up to the largest of them would have no end.
+// The kept bandwidth is absurdly large: a scale that reaches up to it would have no end.
 TEST(Kept, NumbersThatNoMachineMeasuresAreNone) {
   for (const char* const most : {"1e308", "-1e308", "1e16"}) {
     const TemporaryFile file(fmt::format(R"({{"results": [{{"size": 8, "type": "float", "redop": "sum", "root": -1,
@@ -204,7 +204,7 @@ TEST(Html, DrawsAnotherRunBesideThisOne) {
   for (const char* unwanted : {"nan", "inf", "http:", "<script"}) EXPECT_THAT(page, Not(HasSubstr(unwanted)));
 }
 
-// ---- the whole tool, two ranks as threads of this process ----
+// The tests below run the whole tool, with two ranks as threads of this process.
 
 struct Ended {
   int code = 0;
@@ -223,7 +223,7 @@ Ended run(std::vector<std::string> more) {
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
 
-// The kept times, each times `factor`.
+// Returns the text of the kept file with each time multiplied by `factor`.
 std::string scaled(const std::string& path, double factor) {
   std::ifstream file(path);
   auto json = nlohmann::ordered_json::parse(file);

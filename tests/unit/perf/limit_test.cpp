@@ -1,4 +1,4 @@
-// What --limits measures, for every tool that has a limit.
+// `--limits` measures a limit for every tool that has one.
 #include "perf/common/limit.hpp"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,8 @@ Limits limits_of(const CollectiveRow& row, const char* transport, int ranks) {
   return why_no_limit(row, options).empty() ? measure_limits(row, options, ranks) : Limits{};
 }
 
-// Of 64 bytes and of 4 MiB. Another program's turn on one of the two cores makes 64 bytes take milliseconds: then anew.
+// Returns the limits of 64 bytes and of 4 MiB. Another program's turn on one of the two cores makes 64 bytes take
+// milliseconds; the function then measures again, up to 8 times in all.
 Limits growing_limits_of(const CollectiveRow& row, const char* transport) {
   constexpr int kTries = 8;
   Limits limits = limits_of(row, transport, 2);
@@ -62,7 +63,8 @@ TEST(Limits, AreOfTheBytesThatRowsHave) {
   options.limits = true;
   options.sizes.list = {100};
   options.dtypes = {DataType::Float32, DataType::Float64};
-  const CollectiveRow& row = row_of("all_gather_perf");  // whole blocks: 25 floats are 2 x 12, 12 doubles 2 x 6
+  // The row rounds to whole blocks: 25 floats become 2 x 12, and 12 doubles become 2 x 6.
+  const CollectiveRow& row = row_of("all_gather_perf");
   const Limits limits = measure_limits(row, options, 2);
   EXPECT_EQ(limits.time_us.size(), 1U);
   EXPECT_TRUE(limits.time_us.contains(make_case(row, 2, 100, {}).bytes));

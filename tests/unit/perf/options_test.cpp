@@ -1,4 +1,4 @@
-// Sizes, statistics and the command line.
+// The command line gives sizes and options, and samples give statistics.
 #include "perf/common/options.hpp"
 
 #include <gmock/gmock.h>

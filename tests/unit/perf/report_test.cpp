@@ -1,4 +1,4 @@
-// The table, JSON, CSV and HTML of a known report.
+// A known report gives the expected table, JSON, CSV and HTML.
 #include "perf/common/report.hpp"
 
 #include <gmock/gmock.h>

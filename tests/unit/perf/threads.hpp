@@ -1,4 +1,4 @@
-// A group of ranks as threads with plain collectives in memory, and faults that tests ask for.
+// Runs a group of ranks as threads with plain collectives in memory, and makes the faults that a test asks for.
 #pragma once
 
 #include <barrier>
@@ -14,9 +14,10 @@
 
 namespace wreath::perf {
 
-// What a faulty rank does to one large call. `number` counts the large calls of that rank from 0.
+// The faults of a rank in one large call. `number` counts the large calls of that rank from 0.
 struct Fault {
-  std::function<bool(int rank, int number)> skip = [](int, int) { return false; };  // leaves the output as it is
+  // Returns true where the rank shall leave its output as it is.
+  std::function<bool(int rank, int number)> skip = [](int, int) { return false; };
   std::function<void(int rank, int number, std::byte* output, std::size_t bytes)> spoil = [](auto...) {};
 };
 
@@ -28,11 +29,12 @@ struct SharedState {
   int ranks;
   std::barrier<> meet;
   std::vector<Bytes> inputs;
-  std::vector<std::vector<std::size_t>> sent;  // all_to_all_v: counts
+  std::vector<std::vector<std::size_t>> sent;  // counts of all_to_all_v
   std::vector<std::map<Rank, Bytes>> mail = std::vector<std::map<Rank, Bytes>>(sent.size());
 };
 
-// Calls of `large` elements are subject to the fault; the exchanges of the tool are not.
+// A member whose calls of `large` elements, and calls with varying blocks, are subject to the fault. The exchanges of
+// the tool are not.
 class ThreadMember final : public Member {
  public:
   ThreadMember(SharedState& state, int rank, const Fault& fault, std::size_t large)
@@ -148,7 +150,7 @@ class ThreadMember final : public Member {
   int number_ = 0;
 };
 
-// Runs body(member) on every rank.
+// Runs body(member) on every rank and waits until all have ended.
 inline void on_ranks(int ranks, const Fault& fault, std::size_t large, const std::function<void(Member&)>& body) {
   SharedState state(ranks);
   std::vector<std::jthread> threads;

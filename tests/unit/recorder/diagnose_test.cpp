@@ -1,4 +1,4 @@
-// What `wreath why` concludes from the recordings of a communicator.
+// `wreath why` draws these conclusions from the recordings of a communicator.
 #include <gmock/gmock.h>
 
 #include "wreath/recording.hpp"
@@ -20,7 +20,7 @@ CallRecord call_of(std::uint64_t number, CallState state, DataType dtype = DataT
   return call;
 }
 
-// Calls 1 .. last, done but for the last one.
+// Returns a recording of the calls 1 .. last, all done except the last one, which has the state `last_state`.
 Recording rank_at(Rank rank, int ranks, std::uint64_t last, CallState last_state) {
   Recording recording;
   recording.rank = rank;
@@ -150,7 +150,7 @@ TEST(Diagnose, KeepsCommunicatorsApartAndTakesTheLatestOfARank) {
   EXPECT_EQ(diagnoses[1].communicator, 2u);
 }
 
-// A rank's message, in an exchange of its own.
+// Adds a message of a rank, in an exchange of its own.
 void add_message(Recording& recording, CallState state, bool sent, Rank peer, std::uint64_t number,
                  std::uint64_t count = 100) {
   CallRecord exchange;
@@ -194,7 +194,8 @@ TEST(DiagnoseMessages, SaysWhoWaitsForEachOther) {
   for (Rank rank = 0; rank < 4; ++rank) ranks.push_back(rank_at(rank, 4, 0, CallState::Done));
   for (Rank rank = 0; rank < 3; ++rank)
     add_message(ranks[static_cast<std::size_t>(rank)], CallState::Running, true, (rank + 1) % 3, 1);
-  add_message(ranks[3], CallState::Running, false, 0, 1);  // waits, but nobody waits for it
+  // Rank 3 waits for a message, but no rank waits for rank 3.
+  add_message(ranks[3], CallState::Running, false, 0, 1);
   const Diagnosis diagnosis = only(ranks);
   EXPECT_EQ(diagnosis.finding, Finding::Behind);
   EXPECT_THAT(diagnosis.culprits, ElementsAre(0, 1, 2));

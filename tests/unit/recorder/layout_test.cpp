@@ -1,4 +1,4 @@
-// What readers take from a recorder's memory, in which another process may have written anything.
+// Readers check what they find in a recorder's memory, because another process may have written anything into it.
 #include "src/recorder/layout.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kPlace = 1;  // of the one record and the one message
 
-// Memory of rank 1 of 3 with one call and one message.
+// Returns the memory of rank 1 of 3 with one call and one message.
 std::unique_ptr<RecorderMemory> good_memory() {
   auto memory = std::make_unique<RecorderMemory>();
   memory->header.magic = kRecorderMagic;

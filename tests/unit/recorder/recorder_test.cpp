@@ -1,4 +1,4 @@
-// The flight recorder: what it keeps, how other threads and processes read it, what it costs.
+// The flight recorder keeps the last calls, lets other threads and processes read them, and costs little.
 #include "src/recorder/recorder.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(FlightRecorder, CountsCallsFromOne) {
   EXPECT_EQ(recorder.last().number, 2u);
 }
 
-// The kernel would end the process by SIGXFSZ.
+// Files may be 4 KiB at most: the kernel would end a process by SIGXFSZ that writes a larger one.
 TEST(FlightRecorder, IsTheProcesssOwnWhereFilesMayNotBeSoLarge) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -96,7 +96,8 @@ TEST(FlightRecorder, FollowsACallThroughItsStates) {
   EXPECT_EQ(call.state, CallState::Done);
   EXPECT_EQ(call.algorithm.view(), "two_shot");
   EXPECT_EQ(call.count, 1024u);
-  constexpr std::int64_t kClockError = 1'000'000;  // between the cycle counter and the clock
+  // The difference that the cycle counter may have from the clock, in nanoseconds.
+  constexpr std::int64_t kClockError = 1'000'000;
   EXPECT_GE(call.entered_ns, before - kClockError);
   EXPECT_GE(call.done_ns, call.entered_ns);
   EXPECT_LE(call.done_ns, after + kClockError);
@@ -114,7 +115,8 @@ TEST(FlightRecorder, KeepsTheLast256Calls) {
   ASSERT_EQ(recording.calls.size(), kRecordedCalls);
   EXPECT_EQ(recording.calls.front().number, 45u);
   EXPECT_EQ(recording.calls.back().number, 300u);
-  recorder.done(44);  // overwritten long ago: nothing may change
+  // Call 44 was overwritten long ago, so nothing may change.
+  recorder.done(44);
   EXPECT_EQ(recorder.find(300)->state, CallState::Entered);
 }
 
@@ -204,8 +206,9 @@ TEST(FlightRecorder, GivesItsDescriptorBack) {
   EXPECT_EQ(open_files(), before);
 }
 
-// The promise is 10 ns for each entry; a hundred times that still tells a system call or a lock from none, under
-// sanitizers too. The fastest of many rounds, each shorter than a turn on a core that other programs share.
+// The recorder promises 10 ns for each entry. A bound of a hundred times that still notices a system call or a lock,
+// under sanitizers too. The test takes the fastest of many rounds, each shorter than a turn on a core that other
+// programs share.
 TEST(FlightRecorder, CostsNanoseconds) {
   FlightRecorder recorder = make_recorder();
   const CallRecord call = float_call(1024);

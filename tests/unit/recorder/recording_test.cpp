@@ -1,4 +1,4 @@
-// Recordings as files: written whole, read with bounds.
+// Recordings are written whole to files, and are read with bounds.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

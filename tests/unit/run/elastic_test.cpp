@@ -1,4 +1,5 @@
-// What the launcher decides for elastic jobs: what the end of a member means, and what fits on the hosts that are left.
+// The launcher decides for elastic jobs what the end of a member means, and how many ranks fit on the hosts that are
+// left.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -100,7 +101,7 @@ TEST_F(MembersTest, DoNotStartAgainWhenSomeHaveEndedWell) {
   EXPECT_EQ(more.take({ended(2, 0)}), Next::Over);
 }
 
-// It ended because nobody let it in: the others' job is not done.
+// The new member ended without a fault because the job never accepted it. The job of the other members is not done.
 TEST_F(MembersTest, ThatNeverJoinedDoNotEndTheJob) {
   Members some = members(2, 1, 9);
   (void)some.take({killed(0)});

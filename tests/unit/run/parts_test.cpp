@@ -1,4 +1,4 @@
-// The parts of `wreath run` that decide something: hosts, lines, messages, words, verdicts.
+// These parts of `wreath run` make decisions: hosts, lines, messages, words and verdicts.
 #include <gmock/gmock.h>
 
 #include "tools/run/hosts.hpp"

@@ -1,4 +1,4 @@
-// What the builder keeps of an algorithm's words, and what the registry offers.
+// The builder keeps the lines of an algorithm, and the registry offers its rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Parts, shares and tiles cover every count exactly once, in vectors, blocks and blocks that vary.
+// Parts, shares and tiles cover every count exactly once, in vectors, in blocks and in blocks that vary.
 #include "src/schedule/geometry.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ Geometry vector_geometry(std::uint64_t count, std::uint32_t element_bytes, std::
                        {.parts = parts, .data_lanes = data_lanes, .tile_bytes = tile_bytes});
 }
 
-// Where the tiles of `parts` end, if each starts where the one before ended; the tiles are no larger than they may be.
+// Returns where the tiles of `parts` end. Expects that each tile starts where the tile before it ended, and that no
+// tile is larger than allowed.
 std::uint64_t covered(const Geometry& geometry, Buffer buffer, std::uint32_t first_part, std::uint32_t parts) {
   std::uint64_t next = geometry.range(buffer, first_part, 0, 0).first;
   for (std::uint32_t part = first_part; part < first_part + parts; ++part) {
@@ -79,7 +80,8 @@ TEST(Geometry, StartsPartsAndSharesAtCacheLines) {
 }
 
 TEST(Geometry, EndsInAMisalignedTail) {
-  const Geometry geometry = vector_geometry(1001, 4, 3, 1, 256);  // parts of 336, 336 and 329; tiles of 64
+  // The parts have 336, 336 and 329 elements, the tiles 64.
+  const Geometry geometry = vector_geometry(1001, 4, 3, 1, 256);
   EXPECT_EQ(geometry.tiles, 6u);
   EXPECT_EQ(geometry.range(Buffer::Input, 1, 0, 5).count, 16u);
   EXPECT_EQ(geometry.range(Buffer::Input, 2, 0, 5).count, 9u);

@@ -1,4 +1,4 @@
-// Reads and writes plain memory; shares no code with the verifier but geometry and the table of operations.
+// Reads and writes plain memory. The file shares only the geometry and the table of operations with the verifier.
 #include "tests/unit/schedule/interpreter.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ using Elements = Promise::Elements;
 // One chunk of a message.
 struct Piece {
   Elements copy;
-  const float* reference = nullptr;  // null: the data is in `copy`
+  // Null means that the data is in `copy`.
+  const float* reference = nullptr;
   std::size_t elements = 0;
   Elements read() const { return reference == nullptr ? copy : Elements(reference, reference + elements); }
 };
@@ -39,7 +40,8 @@ struct LaneState {
   std::uint32_t tile = 0;
   bool received = false;
   bool done = false;
-  Elements carried;                    // what a fused step's first part made
+  // The result of a fused step's first part.
+  Elements carried;
   std::vector<Elements> own_slots[2];  // Scratch and Partial
 };
 
@@ -47,7 +49,8 @@ struct RankState {
   Elements buffers[2];  // Input and Output
   std::vector<LaneState> lanes;
   int operation = 0;
-  std::size_t references = 0;  // messages by reference that nobody took yet
+  // The number of messages by reference that their receivers have not yet taken.
+  std::size_t references = 0;
 };
 
 class Interpreter {
@@ -99,7 +102,7 @@ class Interpreter {
                        [&](const RankState& r) { return r.operation == options_.operations; });
   }
 
-  // Where part `part` of Input or Output lies. In place the larger buffer holds both.
+  // Returns the memory of part `part` of Input or Output. In place the larger buffer holds both.
   std::span<float> memory(std::size_t rank, Buffer buffer, std::uint32_t part, ElementRange range) {
     const Geometry& geometry = shapes_[static_cast<Rank>(rank)];
     const bool one_block = holds_one_block(options_.problem.collective, Buffer::Input);
@@ -120,7 +123,7 @@ class Interpreter {
     return memory(rank, buffer, part, (buffer == Buffer::Input ? geometry.input : geometry.output).part(part));
   }
 
-  // Starts the rank's next operation: its memory is filled anew.
+  // Starts the rank's next operation, for which its memory is filled anew.
   void begin(std::size_t rank) {
     RankState& state = ranks_[rank];
     if (state.operation == options_.operations) return;
@@ -173,7 +176,8 @@ class Interpreter {
     begin(rank);
   }
 
-  // Advances one lane by one part of a step: any that can, or the first that can in an order that changes slowly.
+  // Advances one lane by one part of a step. Takes a random lane that can advance, or the first one in an order that
+  // changes slowly.
   bool advance_one() {
     if (by_priority_ && random_() % 32 == 0)
       std::swap(order_[random_() % order_.size()], order_[random_() % order_.size()]);
@@ -200,7 +204,7 @@ class Interpreter {
     return operand(rank, lane, step.target_buffer, part_of(programs_[rank], step, step.target_part, chunk),
                    step.target_slot + chunk);
   }
-  // What a step sends.
+  // Returns the memory that a step sends.
   std::span<float> sent(std::size_t rank, std::size_t lane, const Step& step, std::uint32_t chunk) {
     return has_first_part(step.op) ? target(rank, lane, step, chunk) : source(rank, lane, step, chunk);
   }
@@ -253,7 +257,7 @@ class Interpreter {
     return true;
   }
 
-  // An operand of a reduction: of form Data it is an input that enters the sum here.
+  // Returns an operand of a reduction. An operand of form Data is an input that enters the sum here.
   Elements entered(std::size_t rank, std::span<const float> data, Form form) const {
     Elements result(data.begin(), data.end());
     if (form == Form::Partial) return result;
@@ -261,7 +265,7 @@ class Interpreter {
     return result;
   }
 
-  // What is written to `buffer` of one operand as it is, or of several together.
+  // Returns what is written to `buffer`: a single operand as it is, or several operands combined.
   Elements settled(std::size_t rank, std::vector<Elements> operands, Buffer buffer, bool finished) const {
     Elements result;
     for (std::size_t e = 0; e < operands[0].size(); ++e) {
@@ -274,7 +278,7 @@ class Interpreter {
     return result;
   }
 
-  // What a step's first part makes of one chunk.
+  // Returns the result of a step's first part for one chunk.
   Elements compute(std::size_t rank, std::size_t lane, const Step& step, std::uint32_t chunk) {
     const Form incoming = (step.flags & kPartialIncoming) != 0 ? Form::Partial : Form::Data;
     const bool adds = reads_source(step.op) && step.op != StepOp::Copy;
@@ -331,7 +335,7 @@ class Interpreter {
   void send(std::size_t rank, std::size_t lane, const Step& step) {
     const bool dead = has_first_part(step.op) && (step.flags & kTargetDead) != 0;
     const Buffer buffer = has_first_part(step.op) ? step.target_buffer : step.source_buffer;
-    // An input that is multiplied on its way is a copy.
+    // An input that is multiplied before it is sent must be a copy.
     const bool changed = sums_ && buffer == Buffer::Input && options_.op == ReduceOp::PremultipliedSum;
     const bool may_refer = (step.flags & kStaged) == 0 && !changed;
     SentMessage message{
@@ -339,7 +343,8 @@ class Interpreter {
     for (std::uint32_t chunk = 0; chunk < step.chunks; ++chunk) {
       const std::span<float> from = sent(rank, lane, step, chunk);
       const Elements& carried = ranks_[rank].lanes[lane].carried;
-      // The first part may have left a dead target alone: by reference it is written now.
+      // The first part may not have written a dead target. A message by reference needs the data there, so it is
+      // written now.
       if (dead && message.reference) std::copy(carried.begin(), carried.end(), from.begin());
       Piece piece{.copy = dead ? carried : Elements(from.begin(), from.end()),
                   .reference = message.reference ? from.data() : nullptr,
@@ -361,7 +366,8 @@ class Interpreter {
   std::vector<RankState> ranks_;
   std::vector<Promise> promises_;  // by operation
   std::map<Key, std::deque<SentMessage>> fifos_;
-  std::vector<std::pair<std::size_t, std::size_t>> order_;  // ranks and lanes, in the order in which they are tried
+  // The ranks and lanes, in the order in which they are tried.
+  std::vector<std::pair<std::size_t, std::size_t>> order_;
   bool by_priority_;
   std::uint64_t reference_percent_;
   std::string fault_;

@@ -1,4 +1,4 @@
-// Each pass: fusing, dead targets, data lanes, and the errors of malformed schedules.
+// Each pass of lowering is tested: fusing, dead targets, data lanes, and the errors of malformed schedules.
 #include "src/schedule/lower.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ Lowered lowered(const Schedule& schedule, Rank me = 0, int data_lanes = 1) {
 bool dead(const Lowered& program, std::size_t step) { return (program.steps[step].flags & kTargetDead) != 0; }
 bool staged(const Lowered& program, std::size_t step) { return (program.steps[step].flags & kStaged) != 0; }
 
-// Parts first .. first + count - 1 of a buffer, in neighbouring slots.
+// Returns the parts first .. first + count - 1 of a buffer, in neighbouring slots.
 Chunks run(Buffer buffer, std::uint32_t first, std::uint32_t count) {
   Chunks chunks;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -135,7 +135,8 @@ TEST(Staging, IsThatOfTheAuthorAndOfTheLanesOwnBuffers) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(staged(program, i), expected[i]) << i;
 }
 
-// A relay of output[0] that is overwritten later; `lines` come in between or in another lane.
+// Returns whether a relay of output[0] that is overwritten later has a dead target. The function `lines` adds lines in
+// between or in another lane.
 template <typename Lines>
 bool relay_is_dead(Lines&& lines) {
   Schedule schedule(2);
@@ -174,7 +175,8 @@ TEST(DeadTargets, OfTheLaneItselfAreTheirOwnSlots) {
     Schedule schedule(2);
     schedule.lane().recv_reduce(1, input(0), partial(0));
     schedule.lane().send(2, partial(0));
-    schedule.lane(in_lane).reduce(input(0), partial(0, 7));  // makes a slot for `read_later`
+    // The reduction makes a slot for `read_later`.
+    schedule.lane(in_lane).reduce(input(0), partial(0, 7));
     schedule.lane(in_lane).copy(read_later, output(1));
     return dead(lowered(schedule), 0);
   };

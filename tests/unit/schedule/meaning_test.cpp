@@ -1,4 +1,4 @@
-// verify() knows what each collective promises, and what forms data may have on its way.
+// verify() knows what each collective promises, and which forms data may have before it reaches the output.
 #include "src/schedule/meaning.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::vector<Lowered> programs(int ranks, std::uint32_t parts, Build build) {
   return list;
 }
 
-// The message of what verify finds, "proved" if nothing.
+// Returns the message of verify(), or "proved" if it finds nothing.
 std::string verdict(const std::vector<Lowered>& list, const Claim& claim, VerifyOptions options = {.count = 9}) {
   const Status status = verify(list, claim, options);
   return status ? "proved" : status.error().message;
@@ -188,7 +188,8 @@ TEST(Meaning, MissesNoRankOfABarrierHoweverMany) {
   const auto forgetful = [](int ranks) {
     std::vector<Lowered> list;
     for (Rank me = 0; me < ranks; ++me) {
-      Schedule schedule(1);  // everybody hears of 64 ranks
+      // Each rank gets the data of 64 ranks, however many there are.
+      Schedule schedule(1);
       Lane& lane = schedule.lane();
       lane.copy(input(0), partial(0));
       for (int distance = 1; distance < 64; distance *= 2) {
@@ -229,7 +230,7 @@ TEST(Meaning, RefusesOptionsThatDoNotFit) {
 }
 
 TEST(Meaning, CatchesARowThatNeedsEqualBlocks) {
-  // Everybody sends its block as if it were as large as the receiver's.
+  // Each rank sends its block as if it were as large as the receiver's.
   const auto list = programs(2, 2, [](Schedule& schedule, Rank me) {
     schedule.lane().copy(input(me), output(me));
     schedule.lane().send(1 - me, input(1 - me));

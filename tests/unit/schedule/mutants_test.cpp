@@ -1,4 +1,4 @@
-// verify() against random edits: each is caught, or it is harmless when run.
+// Random edits of programs are either caught by verify(), or they are harmless when they run.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -26,7 +26,7 @@ std::vector<std::uint64_t> ragged_blocks(const Problem& problem) {
   return counts;
 }
 
-// float32 in tiles of 32: one element, uneven parts, several tiles and a tail.
+// Returns points for float32 in tiles of 32 elements: one element, uneven parts, and several tiles with a tail.
 std::vector<Point> points(const Algorithm& row, const Problem& problem) {
   std::vector<VerifyOptions> shapes;
   const auto n = static_cast<std::uint64_t>(problem.ranks);
@@ -52,7 +52,7 @@ std::vector<Point> points(const Algorithm& row, const Problem& problem) {
   return all;
 }
 
-// What verify says about all points; empty where it proves them.
+// Returns the first message of verify() over all points, or an empty text where it proves all of them.
 std::string caught(const std::vector<Lowered>& programs, const Algorithm& row, const Problem& problem) {
   for (const Point& point : points(row, problem)) {
     const Status status = verify(programs, {problem, row.order, row.traits}, point.options);
@@ -61,7 +61,7 @@ std::string caught(const std::vector<Lowered>& programs, const Algorithm& row, c
   return {};
 }
 
-// The first thing that goes wrong in random runs of all points.
+// Returns the first thing that goes wrong in random runs of all points, or an empty text.
 std::string goes_wrong(const std::vector<Lowered>& programs, const Algorithm& row, const Problem& problem,
                        std::mt19937_64& random) {
   for (const Point& point : points(row, problem)) {

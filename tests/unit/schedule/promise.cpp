@@ -1,4 +1,4 @@
-// The collectives as a few lines of plain C++.
+// Computes each collective in a few lines of plain C++.
 #include "tests/unit/schedule/promise.hpp"
 
 #include <algorithm>

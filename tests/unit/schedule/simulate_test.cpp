@@ -1,4 +1,4 @@
-// simulate() on schedules whose times are known, and the cost of every row.
+// simulate() gives the known times of known schedules, and measures the cost of every row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ std::string label(const Algorithm& row, const Problem& problem) {
          " ranks, root " + std::to_string(problem.root);
 }
 
-// 60 bytes of one tile in every block, or 60 elements in every one of as many parts.
+// Returns a shape of one tile: blocks of 60 elements, or 60 elements in each part of a vector.
 VerifyOptions one_tile(const Algorithm& row, const Problem& problem) {
   VerifyOptions shape;
   const std::uint64_t parts = moves_blocks(row.collective) ? 1 : row.build(problem, 0).parts();
@@ -61,7 +61,8 @@ Simulated time_of(Collective collective, std::string_view algorithm, int ranks, 
 }
 
 TEST(Simulate, AddsLatencyTransferAndCopyOfAMessage) {
-  // 1 us on the wire, 3 us of latency, 0.25 us into the output; rank 0 copies its own meanwhile.
+  // The message takes 1 us on the wire, 3 us of latency and 0.25 us of copying into the output. Rank 0 copies its own
+  // data meanwhile.
   const Simulated simulated = time_of(Collective::Broadcast, "chain", 2, 1000);
   EXPECT_NEAR(simulated.time_us, 1 + 3 + 0.25, 1e-9);
   EXPECT_EQ(simulated.bytes, 1000u);
@@ -74,7 +75,8 @@ TEST(Simulate, LetsASendersMessagesLeaveOneAfterTheOther) {
 }
 
 TEST(Simulate, OverlapsTilesOfAChain) {
-  // A tile of 1000 bytes takes 1 us, 3 us of latency and 0.25 us of copying a hop; 8 tiles follow each other at 1 us.
+  // A tile of 1000 bytes takes 1 us on the wire, 3 us of latency and 0.25 us of copying on each hop. The 8 tiles follow
+  // each other at 1 us.
   const double whole = time_of(Collective::Broadcast, "chain", 4, 8000).time_us;
   const double tiles = time_of(Collective::Broadcast, "chain", 4, 8000, 1000).time_us;
   EXPECT_NEAR(whole, 3 * (8 + 3 + 2), 1e-9);
@@ -102,12 +104,13 @@ TEST(Simulate, CopiesWhatIsSentWhereMessagesAreStaged) {
 
 TEST(Simulate, TakesBothEndsTimeForEachMessage) {
   FlatModel busy = kModel;
-  busy.message_us = 2;  // more than the 1 us on the wire, so that the link waits for the sender
+  // This is more than the 1 us on the wire, so that the link waits for the sender.
+  busy.message_us = 2;
   EXPECT_NEAR(time_of(Collective::Broadcast, "direct", 4, 1000, 1 << 30, kUnlimited, busy).time_us,
               3 * 2 + 1 + 3 + 2 + 0.25, 1e-9);
 }
 
-// The root's copy into its own output and its messages: at once, or one after the other.
+// The lanes of a rank work at the same time, or one after the other on one core.
 TEST(Simulate, LanesOfARankShareItsCore) {
   FlatModel machine = kModel;
   machine.staged = true;
@@ -116,7 +119,8 @@ TEST(Simulate, LanesOfARankShareItsCore) {
   const double apart = time_of(Collective::AllReduce, "two_shot", 2, 8000, 1000, kUnlimited, machine).time_us;
   machine.one_core = true;
   const double shared = time_of(Collective::AllReduce, "two_shot", 2, 8000, 1000, kUnlimited, machine).time_us;
-  // Of half the elements each: staged, summed of two sources, staged again, and the other half copied out.
+  // Each rank handles half of the elements: it stages them, sums two sources, stages the sum, and copies the other half
+  // out.
   EXPECT_NEAR(shared, 4000 * (1 / 4e3 + 2 / 2e3 + 1 / 4e3 + 1 / 4e3), 0.1);
   EXPECT_LT(apart, 0.8 * shared);
 }

@@ -22,7 +22,7 @@ std::vector<Lowered> programs(int ranks, const Build& build, int data_lanes = 1)
   return list;
 }
 
-// The message of what verify finds, "proved" if nothing.
+// Returns the message of verify(), or "proved" if it finds nothing.
 std::string verdict(const std::vector<Lowered>& list, const Claim& claim, const VerifyOptions& options) {
   const Status status = verify(list, claim, options);
   return status ? "proved" : status.error().message;
@@ -45,17 +45,18 @@ std::vector<Rank> others(int n, Rank me) {
   return list;
 }
 
-// A ring all-reduce whose every line passes through `edit`, which returns how often to say it (0 drops it).
+// One line of a ring all-reduce, which a test may edit.
 struct RingLine {
   bool sends, reduces;
   Rank me, peer;
   int part;
 };
+// Returns a ring all-reduce. `edit` may change each line, and returns how often the schedule holds it; 0 drops it.
 Schedule ring(int n, Rank me, const std::function<int(RingLine&)>& edit) {
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
   const auto behind = [&](int distance) { return (me + 2 * n - distance) % n; };
-  // In round k a rank sends what it had then: an input, an unfinished sum, a result.
+  // In round k a rank sends what it has by then: an input, an unfinished sum or a result.
   const auto held = [&](int k, int part) { return k == 1 ? input(part) : k < n ? partial(part) : output(part); };
   const auto say = [&](RingLine line, int k) {
     for (int times = edit(line); times > 0; --times) {
@@ -184,14 +185,15 @@ TEST(Verify, NamesUninitialisedReads) {
 TEST(Verify, NamesMessagesOfDifferentSizes) {
   const auto list = programs(2, [](int, Rank me) {
     Schedule schedule(2);
-    schedule.lane().send(1 - me, input(me));  // rank 1 awaits part 1 of 1 element, but part 0 has 2
+    // Rank 1 awaits part 1 of 1 element, but gets part 0 of 2 elements.
+    schedule.lane().send(1 - me, input(me));
     schedule.lane().recv(1 - me, output(me));
     return schedule;
   });
   EXPECT_THAT(verdict(list, Order::Ring, of(3)), testing::HasSubstr("takes a message of"));
 }
 
-// One-shot with its two halves in one lane or in two, and staged or by reference.
+// Returns one-shot with its two halves in one lane or in two, and with messages staged or by reference.
 Build one_shot(bool staged, int reduce_lane) {
   return [=](int n, Rank me) {
     Schedule schedule(1);
@@ -237,7 +239,7 @@ TEST(Verify, AgreesWithRandomRunsOnThoseHazards) {
 }
 
 TEST(Verify, CatchesADeadlockThatMoreSlotsHide) {
-  // Each sends two messages before it takes one.
+  // Each rank sends two messages before it takes one.
   const auto list = programs(2, [](int, Rank me) {
     Schedule schedule(2);
     Lane& lane = schedule.lane();

@@ -1,4 +1,4 @@
-// Chunks as the tests of schedules name them.
+// Short names of chunks for the tests of schedules.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Memory, GPUs, networks and RDMA devices, of machines made for the test and of this one.
+// Memory, GPUs, networks and RDMA devices are found on machines made for the test and on this machine.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -89,17 +89,20 @@ TEST_F(Devices, GpusAreLinkedAsPciTells) {
   EXPECT_EQ(link.second, 1);
   EXPECT_EQ(link.pci, PciDistance::OtherNode);
   EXPECT_EQ(link_text(link), "PCIe to another NUMA node");
-  ask_nvml(WREATH_FAKE_NVML, topology_);  // it does not know the second one
+  // The management library does not know the second GPU.
+  ask_nvml(WREATH_FAKE_NVML, topology_);
   EXPECT_EQ(topology_.gpu_links[0].pci, PciDistance::OtherNode);
   EXPECT_EQ(topology_.gpu_links[0].second, 1);
 }
 
-// The stand-in's GPUs: 17 and 18 by four links, 19 and 1a by switches only, 1b without links.
+// The library that stands in for NVML joins GPUs 17 and 18 by four links, and 19 and 1a by switches only. GPU 1b has no
+// links.
 TEST(ManagementLibrary, TellsTheWayBetweenTwoGpus) {
   const auto nvml = Nvml::open(WREATH_FAKE_NVML).value();
   const auto way = [&](const char* first, const char* second) { return link_text(nvml->link(first, second)); };
   EXPECT_EQ(way("0000:17:00.0", "0000:18:00.0"), "NVLink 4 x4");
-  EXPECT_EQ(way("00000000:17:00.0", "0000:18:00.0"), "NVLink 4 x4");  // domains of eight digits
+  // The domain of this address has eight digits.
+  EXPECT_EQ(way("00000000:17:00.0", "0000:18:00.0"), "NVLink 4 x4");
   EXPECT_EQ(way("0000:19:00.0", "0000:1a:00.0"), "NVLink 5 x18 by NVSwitch");
   EXPECT_EQ(way("0000:17:00.0", "0000:19:00.0"), "PCIe through a host bridge");
   EXPECT_EQ(way("0000:17:00.0", "0000:1b:00.0"), "PCIe to another NUMA node");
@@ -208,7 +211,8 @@ TEST(ThisMachine, HasALoopbackInterfaceWithItsAddress) {
   EXPECT_GT(topology.nodes.at(0).bytes, 0u);
 }
 
-// In a network namespace of its own a process sees its interfaces, though /sys may show another one's.
+// Returns 0 if a process in a network namespace of its own sees only that namespace's interfaces, though /sys may show
+// those of another one. Returns 77 where the kernel refuses the namespace.
 int interfaces_of_a_new_namespace() {
   constexpr int kRefused = 77;
   if (::unshare(CLONE_NEWNET) != 0) return kRefused;

@@ -1,4 +1,4 @@
-// The small files of the kernel: lists, numbers, fields, also where they hold nonsense.
+// The small files of the kernel give lists, numbers and fields, also where they hold nonsense.
 #include "src/topology/kernel_files.hpp"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(KernelFiles, NumbersMayBeHexadecimalAndMayBeMissing) {
   EXPECT_EQ(number_of(machine.root() + "/missing"), std::nullopt);
 }
 
-// A copy of another machine's files may hold anything.
+// A copy of another machine's files may hold anything, also a file without an end.
 TEST(KernelFiles, WhatHasNoEndIsNotReadToItsEnd) {
   const test::FakeMachine machine;
   machine.file("/long", std::string(1 << 20, 'x'));

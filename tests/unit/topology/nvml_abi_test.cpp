@@ -1,4 +1,4 @@
-// Our declarations of NVIDIA's management library against nvml.h, where that is installed.
+// The project's own declarations of NVIDIA's management library agree with nvml.h, where that is installed.
 #include "src/topology/nvml_abi.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Processors and caches, of machines made for the test and of this one.
+// Processors and caches are found on machines made for the test and on this machine.
 #include <gmock/gmock.h>
 
 #include "src/topology/parts.hpp"

@@ -1,4 +1,4 @@
-// Which cores each rank gets: no overlap, neighbours together, on machines made for the test and on this one.
+// Ranks get cores without overlap and with neighbours together, on machines made for the test and on this machine.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -63,7 +63,8 @@ TEST(ShareCores, WorksWithoutAnythingToRead) {
   EXPECT_EQ(share_cores(read_topology(nothing.root()), 1), (Shares{{0}}));
 }
 
-// Every shape and number of ranks: nobody goes without, no thread twice, and cores whole while there are enough.
+// Expects that each rank gets a thread of a core and that no two ranks get the same one. While there are enough cores,
+// ranks get whole cores.
 void expect_fair(const test::Shape& shape, const Topology& topology, int ranks) {
   const Shares shares = share_cores(topology, ranks);
   ASSERT_EQ(shares.size(), static_cast<std::size_t>(ranks));

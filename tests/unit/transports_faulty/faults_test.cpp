@@ -1,4 +1,4 @@
-// The setting is read strictly, and a seed repeats its faults.
+// The setting of faults is read strictly, and a seed repeats its faults.
 #include "transports/faulty/faults.hpp"
 
 #include <gtest/gtest.h>

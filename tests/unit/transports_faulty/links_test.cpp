@@ -1,4 +1,4 @@
-// Links of which every message is lost, cut or the last: what a call ends with.
+// The links lose or cut every message, or close at the first one. Each call then ends with an error that fits.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -14,11 +14,12 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kLongStallMs = 20'000;  // beyond the second in which a peer may explain itself
+// This time is longer than the second in which a peer may report its error.
+constexpr std::int64_t kLongStallMs = 20'000;
 
 class FaultyLinks : public ::testing::TestWithParam<std::string> {
  protected:
-  // What each of two ranks got from an all_reduce over links with those faults.
+  // Returns the status of each of two ranks after an all_reduce over links with those faults.
   std::vector<Status> sums(const std::string& faults, std::int64_t stall_ms) const {
     CommunicatorOptions options;
     options.transports = {GetParam()};

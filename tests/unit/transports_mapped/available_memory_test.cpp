@@ -1,4 +1,4 @@
-// What a machine and its control groups leave, read from folders made for the test.
+// The memory that a machine and its control groups leave is read from folders made for the test.
 #include "src/base/available_memory.hpp"
 
 #include <gtest/gtest.h>

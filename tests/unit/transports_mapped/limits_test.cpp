@@ -1,4 +1,4 @@
-// Memory that is refused is an error that names the call, never a signal; cycles leak nothing.
+// A refusal of memory is an error that names the call, and never a signal. Repeated cycles leak nothing.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -94,7 +94,7 @@ TEST(SharedMemory, IsZeroedPresentAndSealed) {
   EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
 }
 
-// On older kernels fallocate() gives back what it has made when a signal comes.
+// A timer sends signals all the time. On older kernels fallocate() gives back all that it has made when a signal comes.
 TEST(SharedMemory, IsMadeInSpiteOfSignalsThatComeFaster) {
   const test::Timer timer(1'000);
   const auto memory = allocate(std::size_t{256} << 20);
@@ -124,7 +124,8 @@ TEST(SharedMemory, LeavesNothingAfterManyLinks) {
     const bool shareable = i % 2 == 0;
     const auto own = std::move(OwnSegment::create(0, 2, kShape, shareable)).value();
     const auto peer = std::move(OwnSegment::create(1, 2, kShape, shareable)).value();
-    std::move(own->offer(1, shareable)).value();  // an offer nobody takes
+    // No peer takes this offer.
+    std::move(own->offer(1, shareable)).value();
     auto link = std::move(MappedLink::connect(*own, 1, std::move(peer->offer(0, shareable)).value())).value();
     std::vector<Memory> memories;
     for (int j = 0; j < 10; ++j) {

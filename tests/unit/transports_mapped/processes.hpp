@@ -1,4 +1,4 @@
-// Two processes over one socket pair: offers travel with their descriptors as a communicator sends them.
+// Connects two processes by one socket pair. Offers travel with their descriptors, as a communicator sends them.
 #pragma once
 
 #include <dirent.h>
@@ -73,16 +73,18 @@ pid_t start_child(Body body) {
   ::_exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// A child that runs `body` with its end of a socket pair, and this process's end.
+// A child process and this process's end of the socket pair that both share.
 struct PeerProcess {
   pid_t child;
   Fd socket;
 };
 template <typename Body>
+// Starts a child that runs `body` with its end of a new socket pair.
 PeerProcess start_peer(Body body) {
   auto [ours, theirs] = packet_pair();
   const pid_t child = start_child([&body, parents = &ours, childs = &theirs] {
-    *parents = Fd();  // so that each end notices when the other is gone
+    // The child closes the parent's end, so that each end notices when the other is gone.
+    *parents = Fd();
     body(std::move(*childs));
   });
   return {child, std::move(ours)};
@@ -103,7 +105,7 @@ inline int open_descriptors() {
   return count;
 }
 
-// Lines of /proc/self/maps that are this library's shared memory.
+// Returns the number of lines of /proc/self/maps that are this library's shared memory.
 inline int mapped_memfds() {
   std::ifstream maps("/proc/self/maps");
   int lines = 0;

@@ -1,4 +1,4 @@
-// shm between two real processes: traffic, death of a peer, freed memory, waking.
+// Two real processes use shm: they exchange messages, one of them dies, frees memory or wakes the other.
 #include "tests/unit/transports_mapped/processes.hpp"
 
 #include <poll.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 4096, .first_sequence = 0xfffffffeU, .epoch = 0};
 
-// One end, made after the fork: what a communicator does to link itself to one peer.
+// One end of a link, made after the fork. It does what a communicator does to link itself to one peer.
 struct End {
   Fd control;
   Rank peer;
@@ -127,7 +127,7 @@ TEST(ShmProcesses, MapAPeersMemoryReadOnly) {
   EXPECT_EQ(mapped_memfds(), 0);
 }
 
-// Memory that its owner frees is gone at once, and a peer that reads it all the same reads zeros.
+// The owner frees memory that a peer still reads. The memory is gone at once, and the peer reads zeros.
 TEST(ShmProcesses, ReadFreedMemoryWithoutAFault) {
   auto [child, socket] = start_peer([](Fd theirs) {
     End end(1, std::move(theirs));

@@ -1,4 +1,5 @@
-// Ordinary memory made shareable in place: contents, peers that read it, what is refused, what is left.
+// Registration makes ordinary memory shareable in place. It keeps the contents, lets peers read them, refuses other
+// memory and leaves nothing behind.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -48,7 +49,7 @@ class Pages {
   std::byte* base_;
 };
 
-// "rw-p" or the like, of the mapping that holds `data`.
+// Returns the access rights of the mapping that holds `data`, such as "rw-p".
 std::string access_of(const void* data) {
   std::ifstream maps("/proc/self/maps");
   const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -151,7 +152,8 @@ TEST(Registration, IsReadInPlaceByAPeer) {
     EXPECT_EQ(region->data()[2 * kPage], std::byte{0x11});  // written after it was mapped
     send_offer(theirs, Offer());
     receive_offer(theirs);
-    EXPECT_EQ(region->data()[2 * kPage], std::byte{0});  // given back: no fault, nobody's data
+    // The memory was given back: reading it is no fault, and gives zeros instead of data.
+    EXPECT_EQ(region->data()[2 * kPage], std::byte{0});
   });
   const Pages pages(3);
   pages.fill();

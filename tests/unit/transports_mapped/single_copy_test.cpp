@@ -1,4 +1,5 @@
-// Reading a peer's process through the kernel: what is found out when ranks link, and what is no data.
+// A rank reads a peer's memory through the kernel. Ranks find out when they link whether they can, and they notice when
+// what they read is no data.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -39,7 +40,7 @@ TEST(ReadPeer, OfAnotherProcessUnderItsNumberIsNothing) {
   EXPECT_EQ(read_peer(own_process(other_token), reinterpret_cast<std::byte*>(&got), bytes_of(&kToken), 8), ESRCH);
 }
 
-// The second page is not there any more: half of the bytes are no message.
+// The second page is already unmapped: a read that gets half of the bytes is an error.
 TEST(ReadPeer, OfFreedMemoryIsAnErrorAndNoFault) {
   auto* const pages = static_cast<std::byte*>(
       ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
@@ -51,7 +52,8 @@ TEST(ReadPeer, OfFreedMemoryIsAnErrorAndNoFault) {
   ::munmap(pages, 4096);
 }
 
-// What each end says of what the other one reads; `single_copy` of both ends.
+// Returns for each end whether the other end can read its memory, or nothing where the other end did not try.
+// `single_copy` holds the setting of each end.
 std::array<std::optional<Status>, 2> linked(std::array<bool, 2> single_copy) {
   std::unique_ptr<OwnSegment> segments[2];
   std::unique_ptr<MappedLink> links[2];

@@ -1,4 +1,5 @@
-// inproc and shm through the Transport interface: who can be reached, what a wrong offer is told.
+// inproc and shm are used through the Transport interface: they link the peers that they can reach, and refuse wrong
+// offers with a reason.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -158,7 +159,7 @@ TEST(Registry, NamesHowDevicesReachEachOther) {
   EXPECT_EQ(find_transport("cuda_ipc"), nullptr);
 }
 
-// A peer's word is not taken: what arrives must be sealed memory of the announced size.
+// A peer may announce anything: the memory that arrives must be sealed and of the announced size.
 class ForeignMemory : public testing::Test {
  protected:
   static Fd memory(std::size_t bytes, int seals) {

@@ -1,4 +1,4 @@
-// Peers that leave, and peers that send what no correct peer sends: an error each time, nothing worse.
+// Peers leave, or send what no correct peer sends. Each time the link gives an error, and nothing worse happens.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -28,7 +28,7 @@ struct Victim {
   void write(const std::vector<std::byte>& bytes) {
     ASSERT_EQ(::send(raw.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  // The error progress() ends with; "" when it has none after many calls.
+  // Returns the error that progress() ends with; its message is empty if many calls give none.
   Error outcome() {
     for (int i = 0; i < 100; ++i) {
       auto moved = link->progress(true);
@@ -52,7 +52,7 @@ WireHeader data_header(std::uint32_t bytes) {
   return header;
 }
 
-// A frame as a correct peer sends it.
+// Returns a frame as a correct peer sends it.
 std::vector<std::byte> frame(const WireHeader& header) {
   const FrameExtent parts = extent(header);
   std::vector<std::byte> bytes(parts.prefix + parts.bytes + parts.tail);
@@ -86,7 +86,7 @@ TEST(TcpFault, NamesFieldAndPeer) {
   EXPECT_EQ(outcome_of(header), "tcp link to rank 0: frame header: bytes is 8193, must be at most 8192");
 }
 
-// The link's error after `count` messages of `bytes` that nobody reads.
+// Returns the link's error after `count` messages of `bytes` that nobody reads.
 std::string outcome_unread(std::uint32_t count, std::uint32_t bytes) {
   Victim victim;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -160,7 +160,7 @@ TEST(TcpFault, EveryByteOfAHeaderMayBeWrong) {
   }
 }
 
-// Random bytes, random frames with random changes, cut anywhere.
+// The peer sends random frames with random changes, cut anywhere.
 TEST(TcpFault, GarbageIsAnErrorNeverMore) {
   std::mt19937 engine(7);
   auto below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(engine() % bound); };
@@ -183,12 +183,13 @@ TEST(TcpFault, GarbageIsAnErrorNeverMore) {
     victim.write(bytes);
     victim.raw = Fd();
     const Error error = victim.outcome();
-    ASSERT_EQ(error.code, ErrorCode::PeerLost);  // at the latest, the stream has ended
+    // The link is lost at the latest when the stream has ended.
+    ASSERT_EQ(error.code, ErrorCode::PeerLost);
     ASSERT_EQ(error.failed_rank, 0);
   }
 }
 
-// Gives what a link sends for a message of `bytes`.
+// Returns what a link sends for a message of `bytes`.
 std::vector<std::byte> sent_frame(std::uint32_t bytes, bool checked) {
   FifoShape shape = usual_shape();
   shape.checked = checked;
@@ -202,7 +203,7 @@ std::vector<std::byte> sent_frame(std::uint32_t bytes, bool checked) {
   return frame;
 }
 
-// Any byte behind the header that is not padding: with checksums the message is not delivered.
+// One byte behind the header is altered that is not padding. A link with checksums does not deliver the message.
 TEST(TcpFault, DataThatIsAlteredIsNoticedWithChecksums) {
   for (const std::uint32_t bytes : {1u, 8u, 100u, 4096u, 4097u, kSlotBytes}) {
     const auto good = sent_frame(bytes, true);
@@ -231,7 +232,7 @@ TEST(TcpFault, DataThatIsAlteredIsNoticedWithChecksums) {
   }
 }
 
-// Without them it is what arrived, and nothing is added to what is sent.
+// One byte of the data is altered. A link without checksums delivers what arrives, and adds nothing to what it sends.
 TEST(TcpFault, DataIsNotCheckedWithoutChecksums) {
   auto bytes = sent_frame(32, false);
   EXPECT_EQ(bytes.size(), 64U);

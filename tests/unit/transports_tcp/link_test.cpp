@@ -1,4 +1,4 @@
-// Order, content, credit and landings between two links.
+// Two links exchange messages: order, content, credit and landings are as promised.
 #include "transports/tcp/link.hpp"
 
 #include <gtest/gtest.h>
@@ -23,13 +23,13 @@ namespace {
 constexpr std::uint32_t kSlotBytes = 16384;
 const std::vector<std::size_t> kSizes = {0, 1, 63, 64, 65, 4095, 4096, 4097, 5000, kSlotBytes - 1, kSlotBytes};
 
-// Messages of one lane, one direction: what is sent next and what has come.
+// The messages of one lane in one direction, with the next one to send and the next one to receive.
 struct Stream {
   SendFifo* send;
   RecvFifo* recv;
   std::uint32_t lane;
   std::vector<std::vector<std::byte>> messages;
-  std::size_t offset;  // of every message in its memory: misaligned addresses
+  std::size_t offset;  // misaligns every message
   std::size_t sent = 0;
   std::size_t seen = 0;
 
@@ -82,7 +82,7 @@ class TcpLinks : public testing::TestWithParam<Case> {};
 
 TEST_P(TcpLinks, DeliverEveryMessageInOrderOnManyLanesBothWays) {
   constexpr std::uint16_t kLanes = 5;
-  const std::uint32_t first = 0xfffffffd;  // wraps on the third message
+  const std::uint32_t first = 0xfffffffd;  // wraps after three messages
   LinkPair pair = pair_of(GetParam(), kLanes, first);
   std::vector<Stream> streams;
   for (std::uint16_t lane = 0; lane < kLanes; ++lane) {
@@ -247,7 +247,7 @@ struct FrameWatcher {
       try_recv(link->recv_fifo(1), got);
     }
   }
-  // The header of the frame of 64 bytes that has come back; nullopt: none has.
+  // Returns the header of the frame of 64 bytes that has come back, or nullopt if none has.
   std::optional<WireHeader> next_back() {
     std::byte back[kWireHeaderBytes + 96];
     if (::recv(raw.get(), back, sizeof back, MSG_DONTWAIT) != 64) return std::nullopt;
@@ -300,7 +300,8 @@ TEST(TcpLink, ASlowLaneHoldsUpNoOther) {
       if (try_recv(pair.b->recv_fifo(1), got)) ++seen;
       return seen == 500;
     })) << slots;
-    EXPECT_LE(on_slow, 2 * slots);  // as many at the receiver as have room there, as many waiting here
+    // The receiver has room for `slots` messages, and as many wait at the sender.
+    EXPECT_LE(on_slow, 2 * slots);
     EXPECT_GT(on_slow, slots);
   }
 }
@@ -311,7 +312,7 @@ struct Load {
   std::uint32_t room;
 };
 
-// Sends messages of `bytes` that nobody reads; how many the wire took.
+// Sends messages of `bytes` that nobody reads, and returns how many of them the wire took.
 std::uint32_t taken_unread(LinkPair& pair, std::size_t bytes) {
   const std::vector<std::byte> data(bytes);
   std::uint32_t taken = 0;
@@ -349,7 +350,7 @@ TEST(TcpLink, LargeMessagesAmongSmallOnesStayWithinTheirSlots) {
       [&] {
         while (sent < messages.size() && try_send(pair.a->send_fifo(0), messages[sent].data(), messages[sent].size()))
           ++sent;
-        Received got;  // one at a time: many wait
+        Received got;  // one at a time, so that many wait
         if (try_recv(pair.b->recv_fifo(0), got)) {
           EXPECT_EQ(got.data, messages[seen++]);
         }
@@ -369,7 +370,8 @@ TEST(TcpLink, AllSlotsAreUsableInTheEnd) {
         ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), bytes));
         ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); }));
       }
-      for (std::uint32_t read = 1; read < 3 * room; ++read) {  // read one: one more must arrive, without any frame back
+      // The receiver reads one message. One more message must then arrive, without any frame from the receiver.
+      for (std::uint32_t read = 1; read < 3 * room; ++read) {
         ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
         ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), bytes));
         ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); })) << slots << " slots, message " << read;
@@ -462,7 +464,8 @@ TEST(TcpLink, SetsNoDelay) {
   EXPECT_NE(value, 0);
 }
 
-// The fastest of some: others may have the cores. A peer that lives and is silent acknowledges the end after 40 ms.
+// A peer that lives and is silent acknowledges the end of the stream only after 40 ms. The test takes the fastest of
+// several turns, because other programs may use the cores.
 TEST(TcpLink, EndsAtOnceWhenThePeerHasEverything) {
   const std::byte data[8] = {};
   std::int64_t fastest_ns = std::numeric_limits<std::int64_t>::max();

@@ -1,5 +1,5 @@
-// The role `measure` (unit_transports_test --role=measure): a comparison of links against plain sockets on loopback
-// TCP. It prints medians of interleaved rounds and asserts nothing.
+// The role `measure` (unit_transports_test --role=measure) compares links with plain sockets on loopback TCP. It prints
+// medians of interleaved rounds and asserts nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -25,13 +25,14 @@ struct Load {
   std::uint32_t messages;
   bool sends;
   bool receives;
-  bool in_turn;  // each waits for the other's message
+  // True means that each side waits for the other's message before it sends.
+  bool in_turn;
   std::uint16_t lanes;
 };
 
 using Side = std::function<void(int socket, const Load&, bool first)>;
 
-// Plain non-blocking sockets: one send and one receive in turn, no frames.
+// Uses plain non-blocking sockets: it sends and receives in turn, without frames.
 void plain(int socket, const Load& load, bool first) {
   std::vector<std::byte> out(load.bytes);
   std::vector<std::byte> in(load.bytes);
@@ -53,7 +54,7 @@ void plain(int socket, const Load& load, bool first) {
   }
 }
 
-// A link with landings posted, as an executor posts them that waits.
+// Uses a link with landings posted, as an executor that waits posts them.
 void linked(int socket, const Load& load, bool first) {
   auto link = link_over(Fd(::dup(socket)), shape_of(load.lanes, 8, 512 * 1024), first ? 1 : 0);
   std::vector<std::byte> out(load.bytes);
@@ -80,10 +81,11 @@ void linked(int socket, const Load& load, bool first) {
     }
     link->progress(seen < load.messages).value();
   }
-  link->progress(true).value();  // credit that is owed
+  // This call sends the credit that is owed.
+  link->progress(true).value();
 }
 
-// Nanoseconds of `side` on both ends of a fresh connection.
+// Returns the time in nanoseconds of `side` on both ends of a fresh connection.
 double time_of(const Side& side, const Load& first, const Load& second) {
   auto [a, b] = connected(SocketKind::Tcp);
   for (const int socket : {a.get(), b.get()}) {

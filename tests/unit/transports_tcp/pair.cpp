@@ -1,4 +1,4 @@
-// Sockets and links for the tests of tcp.
+// Makes sockets and links for the tests of tcp.
 #include "tests/unit/transports_tcp/pair.hpp"
 
 #include <arpa/inet.h>

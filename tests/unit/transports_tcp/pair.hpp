@@ -1,4 +1,4 @@
-// Two links of the tcp transport in one process, joined by a stream, and what an executor does to them.
+// Makes two links of the tcp transport in one process, joined by a stream, and does to them what an executor does.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace wreath {
 
 enum class SocketKind { Unix, Tcp };
 
-// Both ends of a connected stream.
+// Returns both ends of a connected stream.
 std::pair<Fd, Fd> connected(SocketKind kind);
 
-// A link for `socket`, made by the transport and connect().
+// Returns a link for `socket`, made by the transport and connect().
 std::unique_ptr<TcpLink> link_over(Fd socket, const FifoShape& shape, Rank peer);
 
 struct LinkPair {
@@ -31,10 +31,10 @@ struct LinkPair {
 
 inline constexpr std::uint16_t kTestEpoch = 5;
 
-// The usual shape of these tests.
+// Returns the usual shape of these tests.
 FifoShape shape_of(std::uint16_t lanes, std::uint32_t slot_count, std::uint32_t slot_bytes, std::uint32_t first = 0);
 
-// Publishes `bytes` at `data` by reference if there is credit.
+// Publishes `bytes` at `data` by reference. Returns false if there is no credit.
 bool try_send(SendFifo& fifo, const std::byte* data, std::size_t bytes, std::uint32_t signature = 0x5157);
 
 struct Received {
@@ -43,17 +43,19 @@ struct Received {
   const std::byte* at;
   std::vector<std::byte> data;
 };
-// Takes the next message if it is there.
+// Takes the next message. Returns false if there is none.
 bool try_recv(RecvFifo& fifo, Received& message);
 
-// Content that depends on lane, message and place.
+// Returns one byte of content, which depends on lane, message and place.
 std::byte pattern(std::uint32_t lane, std::uint32_t message, std::size_t place);
+// Returns `bytes` of that content, from place 0 on.
 std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::size_t bytes);
 
-// Whether a minute has passed.
+// Returns whether a minute has passed since `since_ns`.
 bool expired(std::int64_t since_ns);
 
-// progress() of both ends until `done` says so; false after a minute or an error, which is in `why`.
+// Calls progress() of both ends until `done` returns true. Returns false after a minute or an error; `why` gets the
+// error's message.
 template <typename Done>
 bool drive(LinkPair& pair, Done done, std::string* why = nullptr) {
   const std::int64_t start = now_ns();

@@ -1,4 +1,4 @@
-// The frame header: what is written is read, and every field is checked.
+// A frame header is read as it was written, and every field is checked.
 #include "transports/tcp/wire.hpp"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST(TcpWire, NamesTheFieldThatIsOutOfRange) {
   EXPECT_EQ(error_of(header), "frame header: kind is 4, must be 1 to 3");
 }
 
-// A peer cannot leave them out.
+// A peer cannot leave out checksums that were agreed on.
 TEST(TcpWire, ChecksumsAreThereWhereTheyAreAgreedOn) {
   FifoShape shape = shape_of(3, 2, 8192);
   WireHeader header = sample();

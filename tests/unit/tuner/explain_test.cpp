@@ -1,4 +1,4 @@
-// Explanations: they name what communicators choose, every other row with its reason, and times that are known.
+// Explanations name the choice of communicators, every other row with its reason, and the times that are known.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -44,14 +44,15 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         }
         const auto all = std::count_if(algorithms().begin(), algorithms().end(),
                                        [&](const Algorithm& row) { return row.collective == collective; });
-        const bool borrowed = choice.algorithm->collective != collective;  // a barrier's small path
+        // A barrier's small path is the row of another collective.
+        const bool borrowed = choice.algorithm->collective != collective;
         EXPECT_EQ(static_cast<std::ptrdiff_t>(rows), all + (borrowed ? 1 : 0));
       }
     }
   }
 }
 
-// Of GPUs what was measured on devices counts, and nothing is predicted.
+// For GPUs only times measured on devices count, and nothing is predicted.
 TEST(Explain, OfGpusTellsWhatWasMeasuredOfThem) {
   Tuning tuning;
   tuning.times = {{Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 60, true}};
@@ -69,7 +70,7 @@ TEST(Explain, RefusesWhatHasNoPlan) {
   EXPECT_FALSE(explain_plan(question(Collective::AllReduce, 8, 0), nullptr));
 }
 
-// Times of calls that `./run compare` measured on 2026-11-21, 2 ranks.
+// The time that `./run compare` measured for a call on 2026-11-21, with 2 ranks.
 struct Measured {
   bool mapped;
   Collective collective;
@@ -126,10 +127,11 @@ TEST(Model, LetsRanksShareCores) {
   EXPECT_GT(crowded.latency_us, 2 * alone.latency_us);
 }
 
-// Hosts that a wire links have cores of their own.
+// Hosts that a wire links have cores of their own, so the cores of this machine must not matter.
 TEST(Explain, OverAWireDoesNotDependOnTheCoresOfThisMachine) {
   const int ranks = std::min(4 * usable_cores(), kMostPredictedRanks);
-  const std::size_t bytes = 16 * 1024;  // where the rules differ between ranks that share cores and those that do not
+  // At this size the rules for ranks that share cores differ from the rules for other ranks.
+  const std::size_t bytes = 16 * 1024;
   const PlanExplanation wire = explain_plan(question(Collective::AllReduce, bytes, ranks, false), nullptr).value();
   const Choice chosen = choose(plain_context(ranks, false, true), {Collective::AllReduce, bytes});
   EXPECT_EQ(wire.chosen.algorithm->name, chosen.algorithm->name);
@@ -141,7 +143,7 @@ TEST(Explain, OverAWireDoesNotDependOnTheCoresOfThisMachine) {
                    predict_us(shared, ranks, bytes, link_model(true, ranks, usable_cores(), bytes)).value());
 }
 
-// The rules hold what was measured, so they may differ from the prior; but not without bounds.
+// The rules hold what was measured, so they may differ from the prior, but only within bounds.
 TEST(Model, AgreesWithTheRulesWithinBounds) {
   for (const Collective collective : all_collectives()) {
     if (collective == Collective::Exchange) continue;

@@ -1,4 +1,5 @@
-// Rules out of measured times: the fastest row that may be used, near each measured size, as text and in choices.
+// Measured times give rules: the fastest row that may be used, near each measured size. Rules can be written as text
+// and used in choices.
 #include "src/tuner/measured.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +41,8 @@ TEST(MeasuredRules, TakeTheFastestNearEachSize) {
   EXPECT_EQ(rules.find({Collective::Reduce, 4, true, false, 64 * kKiB}), nullptr);
 }
 
-// What was not measured is left to the library, but for the ends that all tuning has.
+// The library chooses where nothing was measured. Only the rules of the smallest and the largest size that a tuning
+// always measures go on to all smaller and larger sizes.
 TEST(MeasuredRules, EndNearWhatWasMeasured) {
   const MeasuredRules middle =
       rules_of({time_of(64 * kKiB, "recursive_doubling", 0, 5), time_of(256 * kKiB, "recursive_doubling", 0, 5)});
@@ -55,7 +57,7 @@ TEST(MeasuredRules, EndNearWhatWasMeasured) {
   EXPECT_EQ(MeasuredRules::parse(middle.to_text()).value().to_text(), middle.to_text());
 }
 
-// At 1 MiB the library's rules say two_shot in tiles of 256 KiB.
+// At 1 MiB the library's rules choose two_shot in tiles of 256 KiB.
 TEST(MeasuredRules, LeaveTheLibrarysChoiceWhereNothingIsClearlyFaster) {
   const auto with = [](double other_us) {
     return rules_of(
@@ -94,7 +96,7 @@ TEST(MeasuredRules, AreTextAndBack) {
   }
 }
 
-// The longest table fits beside the other settings that rank 0 tells.
+// The longest table fits beside the other settings that rank 0 sends.
 TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
   std::string text;
   for (std::size_t i = 0; i < MeasuredRules::kMaximum; ++i) {
@@ -140,7 +142,7 @@ TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {
   EXPECT_EQ(choose(context, query).algorithm->name, "ring");
 }
 
-// Of several blocks a row may serve only equal ones.
+// The rule names a row that serves blocks only if they are equal; the second call has blocks that vary.
 TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
   Tuning tuning;
   tuning.times = {{Collective::AllToAll, 4, true, 1024 * kKiB, "bruck", 64 * kKiB, 10}};
@@ -150,7 +152,7 @@ TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
   EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB, true}).algorithm->name, "direct");
 }
 
-// The small path is one_shot's, whatever tile was measured.
+// The small path is that of one_shot, whatever tile was measured.
 TEST(MeasuredRules, LeaveSmallMessagesTheirPath) {
   TunerContext context = plain_context(4, true, true);
   context.measured = rules_of({time_of(8 * kKiB, "one_shot", 0, 10), time_of(128 * kKiB, "two_shot", 16 * kKiB, 10)});

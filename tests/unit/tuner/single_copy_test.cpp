@@ -1,4 +1,4 @@
-// Which messages are read out of their senders' memory: by machine, or as the program says.
+// The machine or the program decides which messages are read out of their senders' memory.
 #include "src/tuner/single_copy.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(SingleCopy, OfTheProgramIsForEveryCall) {
   EXPECT_EQ(asked.message_bytes({Collective::Exchange, 1, true}), 100U);
 }
 
-// Messages that blocks of a device send stay where they are on every machine, unless the program says none.
+// Messages that blocks of a device send stay where they are on every machine, unless the program turns this off.
 TEST(SingleCopy, OfBlocksIsForLargeMessagesUnlessTheProgramSaysNone) {
   const SingleCopyCall call{Collective::AllReduce, 64 << 20, false, true};
   EXPECT_EQ(SingleCopy::of_machine("AuthenticAMD", true).message_bytes(call), 16 * kKiB);

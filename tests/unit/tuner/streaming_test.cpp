@@ -1,4 +1,4 @@
-// Which outputs are written past the caches: by machine, or as the setting says.
+// The machine or the setting decides which outputs are written past the caches.
 #include "src/tuner/streaming.hpp"
 
 #include <gtest/gtest.h>

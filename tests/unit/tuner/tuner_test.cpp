@@ -1,4 +1,4 @@
-// Choices: always a row that serves, monotone in size, and the named one where there is one.
+// A choice is always a row that serves. Choices rise with size, and a named row is chosen where it exists.
 #include "src/tuner/tuner.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kSlotBytes = 512 * 1024;
-constexpr std::size_t kSmallBlockBytes = 6 * 1024;  // largest block on the small path, but of an all_reduce
+// The largest block on the small path, except for an all_reduce.
+constexpr std::size_t kSmallBlockBytes = 6 * 1024;
 
 TunerContext context(int ranks, bool all_mapped) {
   TunerContext made;
@@ -58,7 +59,7 @@ TEST(Tuner, FindsAReproducibleRowForEveryCollectiveAndSize) {
   }
 }
 
-// Once a row was left for another, larger calls do not come back to it.
+// The size grows: once a row was left for another, larger calls do not come back to it.
 TEST(Tuner, RulesRiseWithSize) {
   for (const Collective collective : collectives()) {
     for (const int ranks : {2, 8}) {
@@ -75,9 +76,9 @@ TEST(Tuner, RulesRiseWithSize) {
   }
 }
 
-// log2(n) messages a rank instead of n - 1: over wires each costs a turn of a core that others wait for.
-// Whatever the number of ranks: large sums send little over 2 S, and small ones wait for few messages. From 258 ranks
-// on a rule named rows that do not serve, and sums got the first of the registry that does: 9 S at 512.
+// For any number of ranks, large sums send little over 2 S, and small ones wait for few messages. Once a rule named
+// rows that do not serve from 258 ranks on. Sums then got the first row of the registry that serves, which sends 9 S at
+// 512.
 TEST(Tuner, SumsOfManyRanksAreNeitherLongNorLarge) {
   std::vector<int> numbers;
   for (int n = 3; n <= 300; ++n) numbers.push_back(n);
@@ -95,6 +96,8 @@ TEST(Tuner, SumsOfManyRanksAreNeitherLongNorLarge) {
   }
 }
 
+// Each rank sends log2(n) messages instead of n - 1. Over wires each message costs a turn of a core that others wait
+// for.
 TEST(Tuner, CrowdedWiresGetFewMessages) {
   for (const int ranks : {2, 3, 4, 16}) {
     for (const bool mapped : {false, true}) {
@@ -133,7 +136,8 @@ TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   EXPECT_FALSE(choose(context(2, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
   EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
-  for (const Collective collective : {Collective::AllGather, Collective::Gather}) {  // each tells one block only
+  // Each rank of these collectives sends one block only.
+  for (const Collective collective : {Collective::AllGather, Collective::Gather}) {
     EXPECT_TRUE(choose(context(4, true), query(collective, 4 * kSmallBlockBytes)).small) << name(collective);
     EXPECT_FALSE(choose(context(4, true), query(collective, 4 * kSmallBlockBytes + 4)).small) << name(collective);
   }
@@ -156,7 +160,7 @@ TEST(Tuner, SaysWhyThereIsNoRow) {
   EXPECT_EQ(describe(Choice{}), "none");
 }
 
-// A block of a GPU runs a lane: large calls have many, and never more than there are FIFOs, whatever the row.
+// A block of a GPU runs a lane. Large calls have many lanes, and never more than there are FIFOs, with every row.
 TEST(Tuner, GivesGpusLanesThatHaveFifos) {
   constexpr std::size_t kFifos = 15;
   std::set<std::string> names = {""};

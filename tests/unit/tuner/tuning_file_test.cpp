@@ -1,4 +1,4 @@
-// The file of `wreath tune`: written whole, read back equal, and any other text is refused with what is wrong.
+// The file of `wreath tune` is written whole and read back equal. Any other text is refused with the reason.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -48,13 +48,13 @@ TEST(TuningFile, IsReadBackAsWritten) {
   EXPECT_EQ(read.limits.at(0).time_us, 12.5);
   EXPECT_FALSE(read.times.at(1).device);
   EXPECT_TRUE(read.times.at(2).device);
-  // Nothing beside it, and what was there is replaced.
+  // A second write leaves no other file beside it, and replaces the content.
   ASSERT_TRUE(write_tuning(empty_tuning(), path));
   EXPECT_TRUE(read_tuning(path).value().times.empty());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "new/folder"), {}), 1);
 }
 
-// Files of before 0.9 also hold times of loops that stood beside the steps.
+// Files of versions before 0.9 also hold times of loops that stood beside the steps.
 TEST(TuningFile, LeavesOutTimesOfLoopsThatNothingChooses) {
   nlohmann::json before = as_json(some_tuning());
   before["times"][0]["executor"] = "steps";
@@ -91,7 +91,8 @@ TEST(TuningFile, SaysWhereItCannotBeWritten) {
   EXPECT_EQ(read_tuning(folder / "missing").error().code, ErrorCode::System);
   EXPECT_EQ(read_tuning(folder.path()).error().code, ErrorCode::InvalidArgument);  // a folder
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  EXPECT_FALSE(read_tuning(folder / "fifo"));  // and does not wait for a writer
+  // The read must not wait for a writer.
+  EXPECT_FALSE(read_tuning(folder / "fifo"));
 }
 
 TEST(TuningFile, CutShortIsRefused) {
@@ -99,7 +100,7 @@ TEST(TuningFile, CutShortIsRefused) {
   for (std::size_t size = 0; size + 2 < whole.size(); size += 7) expect_refused(whole.substr(0, size), "not JSON");
 }
 
-// Every member with a value of the wrong type, out of range, or none.
+// Every member in turn has a value of the wrong type or out of range, or is missing.
 TEST(TuningFile, WrongMembersAreNamed) {
   const std::vector<std::pair<std::string, nlohmann::json>> wrong = {{"/format", "wreath-recording"},
                                                                      {"/format", 3},

@@ -19,14 +19,16 @@
 namespace wreath {
 namespace {
 
-// A frame begins with it. Both ends are the same build on machines of one byte order.
+// A frame begins with this head. Both ends are the same build on machines of one byte order.
 struct Frame {
-  std::uint32_t bytes = 0;  // of the message behind it
+  std::uint32_t bytes = 0;  // of the message that follows
   std::uint32_t signature = 0;
-  std::uint32_t consumed = 0;  // the sender of the frame is done with the messages of `lane` before this one
+  // The frame's sender has read the messages of `lane` before this one.
+  std::uint32_t consumed = 0;
   std::uint16_t epoch = 0;
   std::uint16_t lane = 0;
-  std::uint16_t messages = 0;  // 1: a message follows; 0: the frame only says what was consumed
+  // With 1 a message follows; with 0 the frame only says which messages were read.
+  std::uint16_t messages = 0;
 };
 
 // A lane has the executor's ends of its FIFOs, and those of the pump.
@@ -38,8 +40,8 @@ struct FooLane {
   RecvFifo outgoing;  // the pump's ends
   SendFifo incoming;
   const Counter* consumed = nullptr;  // by this rank's executor
-  std::uint32_t told = 0;             // what the peer knows of that
-  std::uint32_t acknowledged = 0;     // what the peer's executor has consumed
+  std::uint32_t told = 0;             // the value of `consumed` that the peer knows
+  std::uint32_t acknowledged = 0;     // count that the peer's executor has read
 };
 
 class FooLink final : public Wire {
@@ -86,7 +88,7 @@ class FooLink final : public Wire {
  private:
   static std::uint32_t consumed(const FooLane& lane) { return load_acquire(lane.consumed->value); }
 
-  // Puts what is to be said next behind each other, if all before is sent.
+  // Adds the next frames to the output, if all earlier output is sent.
   void fill() {
     for (FooLane& lane : lanes_) {
       Frame frame{.consumed = consumed(lane), .epoch = shape_.epoch, .lane = lane.send.lane};
@@ -128,7 +130,7 @@ class FooLink final : public Wire {
     }
   }
 
-  // Reads a frame's head, then its message straight to where the executor looks for it.
+  // Reads a frame's head, then reads its message straight to the place where the executor looks for it.
   Result<std::size_t> receive() {
     std::size_t moved = 0;
     for (;;) {
@@ -181,8 +183,9 @@ class FooLink final : public Wire {
   std::size_t sent_ = 0;             // of out_
   std::size_t unsent_messages_ = 0;  // in out_
   Frame frame_;
-  std::span<std::byte> wanted_;  // what is to be read next
-  std::byte* target_ = nullptr;  // of the message that is being read; null while its head is
+  std::span<std::byte> wanted_;  // the bytes to read next
+  // The place of the message that is being read; null while its head is read.
+  std::byte* target_ = nullptr;
   std::optional<Error> broken_;
 };
 

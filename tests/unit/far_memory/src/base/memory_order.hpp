@@ -1,5 +1,5 @@
-// In place of the library's header of this name: what it is on a GPU, with every access told. Far memory cannot be
-// touched at the address that code is given (far_memory.hpp), only by these functions.
+// Replaces the library's header of this name: it does what that header does on a GPU, and reports every access. Far
+// memory cannot be touched at the address that code is given (far_memory.hpp), but only by these functions.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace wreath {
 
 namespace far {
-// `what` was done to the word at `address`: where it can be touched.
+// Reports that `what` was done to the word at `address`, and returns where the word can be touched.
 void* reach(const void* address, const char* what);
 void tell_of(const std::string& event);
 }  // namespace far
