@@ -1,7 +1,8 @@
 # This file makes tests: programs of whole areas, entries of ctest for their folders, and targets that build the
 # programs of a choice of entries. `ctest -L '^LABEL$'` runs the entries that `tests_LABEL` built. A label is the kind
 # of a test (its folder of tests/), or `quick` for short ones (tests/CMakeLists.txt). `asan` and `tsan` are for tests
-# that can differ under that sanitizer, `nightly_asan` and `nightly_tsan` for those in long runs.
+# that can differ under that sanitizer, `nightly_asan` and `nightly_tsan` for those in long runs. `no_device` is for the
+# tests of a build without devices.
 
 # An entry that takes longer is cut in parts, which run side by side.
 set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get ten times as many")
@@ -93,14 +94,15 @@ function(wreath_test_program name)
   endif()
 endfunction()
 
-# wreath_test(FOLDER [SANITIZERS asan tsan] [QUICK [filter]] [VARIANT name] [PARTS count [count when sanitized]]
+# wreath_test(FOLDER [SANITIZERS asan tsan] [QUICK [filter]] [LABELS labels...] [VARIANT name] [PARTS count [count when sanitized]]
 #   [ENVIRONMENT NAME=VALUE...] [PROPERTIES name value...] [FILTER filter])
 # makes the tests of a folder beside this file an entry of ctest, KIND_FOLDER. KIND_FOLDER_VARIANT runs the same tests
 # in another environment, where FILTER may choose among them. QUICK gives the entry the label. With a filter, QUICK
-# makes those tests an entry of their own, KIND_FOLDER_quick, and the others stay. PARTS makes so many entries
+# makes those tests an entry of their own, KIND_FOLDER_quick, and the others stay. LABELS are more labels of the quick
+# entry. PARTS makes so many entries
 # KIND_FOLDER_NUMBER, which share the tests. A folder that no wreath_test_program() named is a program of its own.
 function(wreath_test folder)
-  cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;LABELS;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if("${kind}/${folder}" IN_LIST wreath_left_out)
     set_property(GLOBAL APPEND PROPERTY wreath_tested_folders ${kind}/${folder})
@@ -124,9 +126,9 @@ function(wreath_test folder)
   set(common ENVIRONMENT ${arg_ENVIRONMENT} PROPERTIES ${arg_PROPERTIES})
   set(filter ${arg_FILTER})
   if("QUICK" IN_LIST arg_KEYWORDS_MISSING_VALUES)
-    list(APPEND labels quick)
+    list(APPEND labels quick ${arg_LABELS})
   elseif(arg_QUICK)
-    wreath_entry(${name}_quick COMMAND ${command} --gtest_filter=${arg_QUICK} LABELS ${labels} quick ${common})
+    wreath_entry(${name}_quick COMMAND ${command} --gtest_filter=${arg_QUICK} LABELS ${labels} quick ${arg_LABELS} ${common})
     set(filter *-${arg_QUICK})
   endif()
   if(filter)
