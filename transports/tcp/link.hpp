@@ -31,7 +31,7 @@ class TcpLink : public Wire {
   // that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return socket_.get(); }
-  bool send_blocked() const override { return sender_.blocked(); }
+  bool send_blocked() const override { return !broken_ && sender_.blocked(); }
   std::size_t in_flight() const override;
   bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }
 

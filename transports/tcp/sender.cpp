@@ -192,10 +192,7 @@ Result<std::size_t> TcpSender::send_batch() {
     blocked_ = true;
     return std::size_t{0};
   }
-  if (sent < 0) {
-    blocked_ = false;
-    return stream_error(errno);
-  }
+  if (sent < 0) return stream_error(errno);
   accepted(static_cast<std::size_t>(sent));
   blocked_ = unsent() > 0;
   return static_cast<std::size_t>(sent);

@@ -287,19 +287,23 @@ TEST_P(TcpLoss, SendingToAPeerThatLeftRaisesNoSignal) {
 
 // The peer may have all that it needed: then this rank must not wait to send it the rest.
 TEST_P(TcpLoss, APeerThatLeftBlocksNoSends) {
-  Victim victim(GetParam());
+  auto [raw, theirs] = connected(GetParam());
   const int tiny = 4096;
-  ASSERT_EQ(::setsockopt(victim.link->descriptor(), SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
-  const std::vector<std::byte> data(kSlotBytes);
-  for (int i = 0; i < 1000 && !victim.link->send_blocked(); ++i) {
-    (void)try_send(victim.link->send_fifo(0), data.data(), data.size());
-    (void)try_send(victim.link->send_fifo(1), data.data(), data.size());
-    ASSERT_TRUE(victim.link->progress(false));
+  ASSERT_EQ(::setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
+  constexpr std::uint32_t kBytes = 8 << 20;
+  const auto link = link_over(std::move(theirs), shape_of(1, 4, kBytes), 0);
+  const std::vector<std::byte> data(kBytes);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(try_send(link->send_fifo(0), data.data(), data.size()));
+  ASSERT_TRUE(link->progress(false));
+  ASSERT_TRUE(link->send_blocked());
+  raw = Fd();
+  Status alive;
+  for (int i = 0; i < 100 && alive; ++i) {
+    const auto moved = link->progress(true);
+    if (!moved) alive = moved.error();
   }
-  ASSERT_TRUE(victim.link->send_blocked());
-  victim.raw = Fd();
-  EXPECT_EQ(victim.outcome().code, ErrorCode::PeerLost);
-  EXPECT_FALSE(victim.link->send_blocked());
+  EXPECT_EQ(alive.error().code, ErrorCode::PeerLost);
+  EXPECT_FALSE(link->send_blocked());
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, TcpLoss, testing::Values(SocketKind::Unix, SocketKind::Tcp),
