@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::uint32_t kProgressRounds = 64;
 constexpr std::int64_t kLeaveMs = 5'000;
+// A packet that is lost five times in a row arrives after 6.2 s. A host that is silent for 8 s counts as vanished.
+constexpr std::int64_t kReadersMs = 8'000;
 constexpr std::int64_t kAbortMs = 1'000;
 // A goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s.
 constexpr std::int64_t kFarewellMs = 2'000;
@@ -339,7 +341,7 @@ void Engine::leave() {
     // After a failure, abort() ends the operations that no driver has ended yet.
     static_cast<void>(abort());
   }
-  await_readers(Deadline::after_ms(kLeaveMs));
+  await_readers(Deadline::after_ms(kReadersMs));
   for (Rank peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     ControlMessage message;
