@@ -33,7 +33,7 @@ std::string check_output_file(const std::string& path) {
 
 std::string check_size(const std::string& value) {
   if (parse_size(value)) return {};
-  return fmt::format("'{}' is not a size; a size is a number and K, M or G, such as 64K", value);
+  return fmt::format("'{}' is not a size; a size is a number and K, M, G or T, such as 64K", value);
 }
 
 }  // namespace wreath::perf

@@ -139,7 +139,7 @@ Result<std::uint64_t> setting_bytes(Setting setting) {
   if (!value || *value < minimum || *value > maximum) {
     return bad_setting(
         setting, text,
-        fmt::format("a size from {} to {} (K, M, G are binary)", format_bytes(minimum), format_bytes(maximum)));
+        fmt::format("a size from {} to {} (K, M, G, T are binary)", format_bytes(minimum), format_bytes(maximum)));
   }
   return *value;
 }

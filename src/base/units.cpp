@@ -45,7 +45,9 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   const std::string_view suffix = digits == std::string_view::npos ? std::string_view() : text.substr(digits);
   if (number.empty()) return bad_size(text, "it must start with a number, as in 64K or 1.5M");
   const std::optional<int> shift = suffix_shift(suffix);
-  if (!shift) return bad_size(text, fmt::format("unknown suffix '{}'; use K, M, G, KiB, MiB or GiB", suffix));
+  if (!shift)
+    return bad_size(text,
+                    fmt::format("unknown suffix '{}'; use K, M, G or T, alone or as KiB, MiB, GiB or TiB", suffix));
 
   std::uint64_t whole = 0;
   const char* const end = number.data() + number.size();

@@ -35,22 +35,23 @@ TEST(Units, ReadBinarySizes) {
 }
 
 TEST(Units, SayWhatIsWrongWithASize) {
-  const std::pair<const char*, const char*> wrong[] = {{"", "start with a number"},
-                                                       {"K", "start with a number"},
-                                                       {"-1", "start with a number"},
-                                                       {" 1", "start with a number"},
-                                                       {"1 K", "unknown suffix ' K'"},
-                                                       {"1Q", "unknown suffix 'Q'"},
-                                                       {"1KiBs", "unknown suffix"},
-                                                       {"1e3", "unknown suffix"},
-                                                       {"1.2.3K", "malformed"},
-                                                       {".", "malformed"},
-                                                       {"1.5", "not a whole number"},
-                                                       {"0.0001K", "not a whole number"},
-                                                       {"8589934592G", "2^63"},
-                                                       {"9223372036854775808", "2^63"},
-                                                       {"99999999999999999999999", "2^63"},
-                                                       {"99999999999999999999.5T", "2^63"}};
+  const std::pair<const char*, const char*> wrong[] = {
+      {"", "start with a number"},
+      {"K", "start with a number"},
+      {"-1", "start with a number"},
+      {" 1", "start with a number"},
+      {"1 K", "unknown suffix ' K'"},
+      {"1Q", "unknown suffix 'Q'; use K, M, G or T, alone or as KiB, MiB, GiB or TiB"},
+      {"1KiBs", "unknown suffix"},
+      {"1e3", "unknown suffix"},
+      {"1.2.3K", "malformed"},
+      {".", "malformed"},
+      {"1.5", "not a whole number"},
+      {"0.0001K", "not a whole number"},
+      {"8589934592G", "2^63"},
+      {"9223372036854775808", "2^63"},
+      {"99999999999999999999999", "2^63"},
+      {"99999999999999999999.5T", "2^63"}};
   for (const auto& [text, reason] : wrong) {
     const Result<std::uint64_t> bytes = parse_bytes(text);
     ASSERT_FALSE(bytes) << text;
