@@ -340,13 +340,18 @@ void Model::follow(const State& state, const Event& event) {
   path_.pop_back();
 }
 
-// Checks that a rank that is left out is dead, or is behind the partition where there is one.
+// Checks that a rank that is left out is dead, or is behind the partition for a rank that goes on. Where the partition
+// is one moment for all, that is the other side.
 void Model::check_decision(const State& state, int rank) {
   const Consensus& self = member(state, rank);
   if (self.outcome() != Consensus::Outcome::Decided) return;
   for (int peer = 0; peer < kRanks; ++peer) {
-    const bool left_out = self.decided()[at(peer)] != Fate::Alive;
-    if (left_out && !has(state.dead, peer) && setting_.side == 0) {
+    if (self.decided()[at(peer)] == Fate::Alive || has(state.dead, peer)) continue;
+    bool behind = setting_.at_once && apart(rank, peer);
+    for (int other = 0; other < kRanks && !setting_.at_once; ++other) {
+      behind = behind || (self.decided()[at(other)] == Fate::Alive && apart(other, peer));
+    }
+    if (!behind) {
       blame(state, fmt::format("rank {} left out rank {}, which lives", rank, peer));
     }
   }
