@@ -29,6 +29,8 @@
 namespace wreath::wire {
 namespace {
 
+constexpr std::int64_t kSecond = 1000 * kNsPerMs;
+
 bool sh(const std::string& command) {
   return ::system((command + " >/dev/null 2>&1").c_str()) == 0;  // NOLINT(cert-env33-c)
 }
@@ -93,9 +95,10 @@ class Switch {
     for (const auto& host : hosts_) set.push_back({host->card(), POLLIN, 0});
     set.push_back({0, POLLIN, 0});
     for (;;) {
-      // poll() counts in whole milliseconds. The time is rounded down, so that no packet is late by it.
-      const std::int64_t left_ns = queue_.empty() ? 1'000'000'000 : queue_.top().due_ns - now_ns();
-      (void)::poll(set.data(), set.size(), static_cast<int>(std::max<std::int64_t>(0, left_ns / kNsPerMs)));
+      // poll() counts in whole milliseconds, so that it would be late, or would not sleep before a packet is due.
+      const std::int64_t left_ns = queue_.empty() ? kSecond : std::max<std::int64_t>(0, queue_.top().due_ns - now_ns());
+      const timespec left{left_ns / kSecond, left_ns % kSecond};
+      (void)::ppoll(set.data(), set.size(), &left, nullptr);
       if (set.back().revents != 0 && !obey()) return;
       for (const auto& host : hosts_) take_from(*host);
       deliver();
