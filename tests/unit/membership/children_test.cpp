@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
+#include "src/base/clock.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/membership/join.hpp"
 #include "src/membership/shrink.hpp"
@@ -156,10 +158,14 @@ TEST(RoutedSplit, AnErrorOfOneRankIsAnErrorOfAll) {
   }
 }
 
+// The error is the parent's in any case. Without the failure's word, it would come at the end of arrival_ms.
 TEST(RoutedSplit, EndsWhenTheParentFails) {
   Job job;
+  const Deadline half = Deadline::after_ms(quick().arrival_ms / 2);
   const auto outcomes = job.run([&](Rank rank) -> Outcome {
     if (rank != 2) return job.at(rank).split().run(0, rank);
+    // The others wait for this rank's choice by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     for (Rank peer = 0; peer < kRanks; ++peer) job.at(peer).fail(ErrorCode::PeerLost, 2, "rank 2 is gone");
     return Error{ErrorCode::PeerLost, "rank 2 is gone", 2};
   });
@@ -167,6 +173,7 @@ TEST(RoutedSplit, EndsWhenTheParentFails) {
     ASSERT_FALSE(outcome);
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 is gone"));
   }
+  EXPECT_FALSE(half.passed());
 }
 
 TEST(RoutedShrink, WithoutAFailureGivesTheSameMembers) {
