@@ -132,7 +132,6 @@ class WreathBackend : public c10d::Backend {
   std::mutex mutex_;
   std::map<ChannelKey, std::shared_ptr<Channel>> pairs_;
   std::optional<Batch> batch_;
-  bool ended_ = false;
 };
 
 // Shuts down every group of this process that still lives, for the end of the program.
