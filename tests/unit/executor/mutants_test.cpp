@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "src/schedule/mutate.hpp"
 #include "src/schedule/verify.hpp"
+#include "tests/support/mutate.hpp"
 #include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
 

@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "src/schedule/meaning.hpp"
-#include "src/schedule/mutate.hpp"
 #include "src/schedule/verify.hpp"
+#include "tests/support/mutate.hpp"
 #include "tests/unit/schedule/interpreter.hpp"
 
 namespace wreath {

@@ -1,5 +1,5 @@
 // A table has the edits, and a random number selects one.
-#include "src/schedule/mutate.hpp"
+#include "tests/support/mutate.hpp"
 
 #include <fmt/format.h>
 
