@@ -90,8 +90,5 @@ std::string to_text(const Action& action);
 //   0: F0 F1 B0 B1
 //   1: F0 B0 F1 B1
 std::string to_text(const PipelineSchedule& schedule);
-// Parses the text of to_text(). The error is InvalidArgument, which names line and word. The result is well-formed, but
-// not yet proved.
-Result<PipelineSchedule> parse_schedule(std::string_view text);
 
 }  // namespace wreath::training

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "tests/training/pipeline/parse_schedule.hpp"
+
 namespace wreath::training::verifying {
 namespace {
 
