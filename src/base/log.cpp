@@ -99,8 +99,6 @@ std::atomic<LogLevel>& level() {
 LogLevel log_level() { return level().load(std::memory_order_relaxed); }
 void reload_log_level() { level().store(level_from_environment(), std::memory_order_relaxed); }
 
-void set_log_rank(int rank) { t_rank = rank; }
-
 LogRank::LogRank(int rank) : previous_(t_rank) { t_rank = rank; }
 LogRank::~LogRank() { t_rank = previous_; }
 

@@ -20,10 +20,9 @@ LogLevel log_level();
 // Reads WREATH_DEBUG again.
 void reload_log_level();
 
-// Sets the rank that this thread's messages name; -1 leaves the rank out. Ranks that are threads share a process, so it
-// is per thread. Threads that serve several communicators set it around each piece of work (LogRank).
-void set_log_rank(int rank);
-
+// Sets the rank that this thread's messages name, as long as the object lives; -1 leaves the rank out. Ranks that are
+// threads share a process, so it is per thread. Threads that serve several communicators set it around each piece of
+// work.
 class LogRank {
  public:
   explicit LogRank(int rank);

@@ -330,33 +330,16 @@ std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes) {
   }
 }
 
-namespace {
-
-// Runs `attempt(offset)` until `size` bytes moved, waiting for `events` in between.
-template <typename Attempt>
-Status transfer(int socket, std::size_t size, short events, Deadline deadline, Attempt attempt) {
-  std::size_t done = 0;
-  while (done < size) {
-    const std::ptrdiff_t moved = attempt(done);
+Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const std::ptrdiff_t moved = try_send(socket, bytes);
     if (moved < 0) return Error{ErrorCode::PeerLost, "connection closed by the other end"};
-    done += static_cast<std::size_t>(moved);
-    if (moved == 0 && !wait_for(socket, events, deadline)) {
+    bytes = bytes.subspan(static_cast<std::size_t>(moved));
+    if (moved == 0 && !wait_for(socket, POLLOUT, deadline)) {
       return Error{ErrorCode::Timeout, "the other end did not answer in time"};
     }
   }
   return {};
-}
-
-}  // namespace
-
-Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline) {
-  return transfer(socket, bytes.size(), POLLOUT, deadline,
-                  [&](std::size_t done) { return try_send(socket, bytes.subspan(done)); });
-}
-
-Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline) {
-  return transfer(socket, bytes.size(), POLLIN, deadline,
-                  [&](std::size_t done) { return try_recv(socket, bytes.subspan(done)); });
 }
 
 namespace {

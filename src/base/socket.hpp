@@ -92,8 +92,6 @@ bool wait_for(int socket, short events, Deadline deadline, int watch = -1);
 
 // Sends exactly all bytes, whatever the mode of the socket.
 Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline);
-// Receives exactly all bytes, whatever the mode of the socket.
-Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline);
 
 // Makes one non-blocking attempt to send. Returns the bytes that moved, 0 where it would wait, or -1 where the
 // connection is closed or broken.

@@ -60,7 +60,7 @@ void say_one_of_each() {
 
 TEST(Log, WritesLevelRankHostAndPid) {
   const std::string text = stderr_of("WREATH_DEBUG", "WARN", [] {
-    set_log_rank(3);
+    const LogRank named(3);
     log_warning("late: {} ms", 17);
   });
   EXPECT_THAT(text, MatchesRegex("wreath: warning: rank 3 \\(host [^,]+, pid [0-9]+\\): late: 17 ms\n"));
@@ -92,7 +92,7 @@ TEST(Log, KeepsLinesOfManyThreadsWhole) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 4; ++rank) {
       threads.emplace_back([rank] {
-        set_log_rank(rank);
+        const LogRank named(rank);
         for (int i = 0; i < 100; ++i) log_info("{}", std::string(100, static_cast<char>('a' + rank)));
       });
     }
@@ -123,7 +123,7 @@ TEST(Log, FallsBackToStderrWhenTheFileCannotBeOpened) {
 
 TEST(Log, RestoresTheRankOfTheThread) {
   const std::string text = stderr_of("WREATH_DEBUG", "WARN", [] {
-    set_log_rank(1);
+    const LogRank named(1);
     {
       const LogRank other(2);
       log_error("inner");
