@@ -185,7 +185,6 @@ Status OwnSegment::make_staging(StagingRegion& staging) {
   if (!region) return region.error();
   Result<std::uint32_t> index = add_entry({(*region)->id(), *region, *region});
   if (!index) return index.error();
-  staging_bytes_ += (*region)->bytes();
   staging = {*std::move(region), *index, places};
   return {};
 }
@@ -287,11 +286,6 @@ Result<Offer> OwnSegment::offer(Rank peer, bool descriptors) {
 bool OwnSegment::offered_descriptors(Rank peer) const {
   const std::lock_guard lock(mutex_);
   return peers_[static_cast<std::size_t>(peer)].by_descriptor;
-}
-
-std::size_t OwnSegment::total_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return control_->bytes() + staging_bytes_;
 }
 
 // ---- a peer's ----

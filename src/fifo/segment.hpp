@@ -162,9 +162,6 @@ class OwnSegment {
   // process keeps only regions that it has opened.
   bool offered_descriptors(Rank peer) const;
 
-  // Returns the bytes held: the segment and all staging.
-  std::size_t total_bytes() const;
-
  private:
   OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::unique_ptr<SegmentMemory> memory,
              std::shared_ptr<Region> control);
@@ -210,7 +207,6 @@ class OwnSegment {
   std::vector<Peer> peers_;             // by rank
   bool tells_of_device_ = false;
   std::size_t mapped_peers_ = 0;
-  std::size_t staging_bytes_ = 0;
 };
 
 // A peer's segment, which stays mapped as long as this object lives.
