@@ -54,13 +54,8 @@ struct LowLatencyLayout {
 // the first call.
 inline constexpr std::size_t kLowLatencyAreaBytes = kLowLatencyBlocks * LowLatencyLayout::kBlockBytes;
 
-// Returns whether a vector of `elements` fits. Each takes `element_bytes` as it travels: for premultiplied sums, the
-// bytes of the accumulator.
-WREATH_HOST_DEVICE constexpr bool fits_low_latency(std::size_t elements, std::size_t element_bytes) {
-  return elements <= kLowLatencyBytes / element_bytes;
-}
-
-// Returns the number of blocks of the grid, the same on all ranks. A block sums 8 KiB, and more where blocks run out.
+// Returns the number of blocks of the grid, the same on all ranks. An element has `element_bytes` as it travels: for
+// premultiplied sums, the bytes of the accumulator. A block sums 8 KiB, and more where blocks run out.
 WREATH_HOST_DEVICE constexpr int low_latency_blocks(std::size_t elements, std::size_t element_bytes) {
   constexpr std::size_t kOfBlock = 8 * 1024;
   const std::size_t blocks = (elements * element_bytes + kOfBlock - 1) / kOfBlock;
