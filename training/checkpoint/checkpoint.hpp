@@ -60,8 +60,6 @@ struct CheckpointOptions {
 
 // The times and bytes of the last save.
 struct SaveTimes {
-  // The time that save() waited for the save before.
-  std::int64_t waited_ns = 0;
   // The time that save() took to copy the shard.
   std::int64_t stall_ns = 0;
   // The time in the background, up to the new name. It is set after wait().

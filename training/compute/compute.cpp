@@ -112,7 +112,6 @@ std::byte* Compute::add_region(std::size_t bytes) {
   std::byte* const begin = memory->data();
   const std::ptrdiff_t shift = same_addresses_ ? 0 : address_in_kernels(device_, begin) - begin;
   regions_.emplace(begin, Region{std::move(*memory), shift});
-  reserved_bytes_ += bytes;
   const std::unique_lock lock(owners().mutex);
   owners().regions.emplace(begin, Owners::Owned{begin + bytes, this});
   return begin;
@@ -166,7 +165,6 @@ bool Compute::drop_unused() {
         owners().regions.erase(block);
       }
       regions_.erase(block);
-      reserved_bytes_ -= size;
       dropped = true;
     }
     blocks.clear();

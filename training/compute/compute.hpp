@@ -72,8 +72,6 @@ class Compute {
   // this stream was made to wait for that use.
   void* allocate(std::size_t bytes);
   void free(void* data) noexcept;
-  // Returns the bytes taken from the device, in use or kept for the next allocation.
-  std::size_t reserved_bytes() const noexcept { return reserved_bytes_; }
 
   // Returns the address by which kernels reach memory of this Compute at `data`; null gives null.
   template <typename T>
@@ -146,7 +144,6 @@ class Compute {
   // The rest of the last region, for small blocks.
   std::byte* open_ = nullptr;
   std::size_t open_bytes_ = 0;
-  std::size_t reserved_bytes_ = 0;
   std::vector<Segment> segments_;
   std::size_t segment_ = 0;
   std::unique_ptr<Cublaslt> cublaslt_;

@@ -58,7 +58,6 @@ class Block {
   const ModelContext* context_;
   int index_;
   int unit_;
-  std::vector<training::Range> heads_columns_;  // of c_attn's outputs
   LayerNorm norm_1_;
   training::ColumnParallelLinear qkv_;
   training::RowParallelLinear attention_output_;
