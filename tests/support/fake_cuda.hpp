@@ -7,7 +7,15 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace wreath::test {
+namespace wreath {
+
+// These results of the driver concern tests alone; src/device/cuda/abi.hpp has those that the library tells apart.
+inline constexpr int kCudaInvalidValue = 1;
+inline constexpr int kCudaOutOfMemory = 2;
+inline constexpr int kCudaNoDevice = 100;
+inline constexpr int kCudaNotFound = 500;
+
+namespace test {
 
 // Runs one grid. It is called once, with the kernel's parameters.
 using FakeKernel = void (*)(unsigned blocks, unsigned threads, void** parameters);
@@ -58,4 +66,5 @@ struct FakeCuda {
   explicit operator bool() const { return fail != nullptr; }
 };
 
-}  // namespace wreath::test
+}  // namespace test
+}  // namespace wreath

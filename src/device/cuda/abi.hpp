@@ -14,16 +14,12 @@ using CudaAllocation = unsigned long long;
 using CudaHandle = void*;
 
 inline constexpr CudaResult kCudaSuccess = 0;
-inline constexpr CudaResult kCudaInvalidValue = 1;
-inline constexpr CudaResult kCudaOutOfMemory = 2;
-inline constexpr CudaResult kCudaNoDevice = 100;
 inline constexpr CudaResult kCudaInvalidImage = 200;
 inline constexpr CudaResult kCudaInvalidContext = 201;
 inline constexpr CudaResult kCudaNoBinaryForGpu = 209;
 inline constexpr CudaResult kCudaInvalidPtx = 218;
 inline constexpr CudaResult kCudaUnsupportedPtx = 222;
 inline constexpr CudaResult kCudaInvalidHandle = 400;
-inline constexpr CudaResult kCudaNotFound = 500;
 inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr CudaResult kCudaPeerAccessAlreadyEnabled = 704;
 inline constexpr CudaResult kCudaAlreadyRegistered = 712;
@@ -32,8 +28,6 @@ inline constexpr CudaResult kCudaNotSupported = 801;
 
 // The numbers of device attributes.
 inline constexpr int kCudaMultiprocessors = 16;
-inline constexpr int kCudaComputeMajor = 75;
-inline constexpr int kCudaComputeMinor = 76;
 inline constexpr int kCudaSameHostAddress = 91;
 inline constexpr int kCudaDescriptorsSupported = 103;
 inline constexpr int kCudaRdmaOfMapped = 110;
@@ -69,7 +63,6 @@ inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr int kCudaNotCapturing = 0;
-inline constexpr unsigned kCudaWriteInOrder = 0;
 inline constexpr int kCudaDescriptorHandle = 1;
 inline constexpr int kCudaPinnedAllocation = 1;
 inline constexpr int kCudaAtDevice = 1;

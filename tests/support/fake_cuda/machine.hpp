@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "src/device/cuda/abi.hpp"
+#include "tests/support/fake_cuda.hpp"
 
 namespace wreath::test {
 

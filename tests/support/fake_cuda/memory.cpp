@@ -150,9 +150,7 @@ CudaResult cuDeviceGetAttribute(int* value, int attribute, int) {
   if (const auto set = machine().attributes.find(attribute); set != machine().attributes.end()) {
     return *value = set->second, asked_for("cuDeviceGetAttribute");
   }
-  *value = attribute == kCudaMultiprocessors ? 4
-           : attribute == kCudaComputeMajor  ? 9
-                                             : attribute == kCudaDescriptorsSupported;
+  *value = attribute == kCudaMultiprocessors ? 4 : attribute == kCudaDescriptorsSupported;
   return asked_for("cuDeviceGetAttribute");
 }
 CudaResult cuDeviceGetUuid(CudaUuid* uuid, int device) {

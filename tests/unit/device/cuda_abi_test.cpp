@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "src/device/cuda/driver.hpp"
+#include "tests/support/fake_cuda.hpp"
 
 #if __has_include(<cudaTypedefs.h>)
 #include <cuda.h>
@@ -33,8 +34,6 @@ static_assert(kCudaAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERE
 static_assert(kCudaLaunchFailed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(kCudaNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCudaMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-static_assert(kCudaComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-static_assert(kCudaComputeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kCudaSameHostAddress == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 static_assert(kCudaReadOnlyHostMemory == CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
 static_assert(kCudaDescriptorsSupported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
@@ -68,7 +67,6 @@ static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kCudaWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCudaNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE);
-static_assert(kCudaWriteInOrder == CU_STREAM_WRITE_VALUE_DEFAULT);
 static_assert(sizeof(CudaUuid) == sizeof(CUuuid));
 static_assert(kCudaDescriptorHandle == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(kCudaPinnedAllocation == CU_MEM_ALLOCATION_TYPE_PINNED);
