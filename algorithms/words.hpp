@@ -63,6 +63,24 @@ struct Ring {
   Rank me;
 };
 
+// Sends complete blocks once around the ring. Nobody needs the block that the next rank made.
+inline void pass_around(Lane& lane, const Ring& ring) {
+  for (int k = 1; k < ring.ranks; ++k) {
+    lane.recv(ring.before(1), output(ring.before(k)));
+    if (k < ring.ranks - 1) lane.send(ring.after(1), output(ring.before(k)));
+  }
+}
+// Sends partial sums once around the ring. The last one to arrive completes the rank's own block.
+inline void reduce_around(Lane& lane, const Ring& ring) {
+  lane.send(ring.after(1), input(ring.before(1)));
+  for (int k = 2; k <= ring.ranks; ++k) {
+    const bool last = k == ring.ranks;
+    const Chunk sum = last ? output(ring.me) : partial(0, ring.before(k));
+    lane.recv_reduce(ring.before(1), input(ring.before(k)), sum, k == 2 ? Incoming{} : kPartial);
+    if (!last) lane.send(ring.after(1), sum);
+  }
+}
+
 // Returns all ranks but `me`, starting at me + 1.
 inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }
 
@@ -83,6 +101,17 @@ inline bool any_ranks(const Problem&) { return true; }
 inline bool power_of_two_ranks(const Problem& problem) {
   return std::has_single_bit(static_cast<unsigned>(problem.ranks));
 }
+
+// Algorithm::cost of rows in which a rank moves all blocks but one, at once or one after the other.
+inline Cost cost_of_blocks_at_once(const Problem& problem) {
+  return {problem.ranks == 1 ? 0 : 1, (problem.ranks - 1.0) / problem.ranks};
+}
+inline Cost cost_of_blocks_in_turns(const Problem& problem) {
+  return {problem.ranks - 1, (problem.ranks - 1.0) / problem.ranks};
+}
+// Algorithm::cost of rows in which the vector goes from rank to rank.
+inline Cost cost_of_chain(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+
 // One load combines the messages of all other ranks.
 inline bool ranks_of_one_load(const Problem& problem) { return problem.ranks - 1 <= kMaximumFanIn; }
 

@@ -7,25 +7,15 @@ namespace wreath {
 namespace {
 
 Schedule build_ring_all_gather(const Problem& problem, Rank me) {
-  const int n = problem.ranks;
-  if (n == 1) return copy_only();
+  if (problem.ranks == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
-  const Rank next = ring.after(1), previous = ring.before(1);
-  Schedule schedule(static_cast<std::uint32_t>(n));
+  Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
   Lane& lane = schedule.lane();
 
-  lane.send(next, input(me));
+  lane.send(ring.after(1), input(me));
   lane.copy(input(me), output(me));
-  for (int k = 1; k < n; ++k) {
-    lane.recv(previous, output(ring.before(k)));
-    if (k < n - 1) lane.send(next, output(ring.before(k)));
-  }
+  pass_around(lane, ring);
   return schedule;
-}
-
-Cost cost_of_ring_all_gather(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n - 1, (n - 1.0) / n};
 }
 
 }  // namespace
@@ -37,6 +27,6 @@ extern constexpr Algorithm kRingAllGather{.name = "ring",
                                           .traits = kVarying,
                                           .supports = any_ranks,
                                           .build = build_ring_all_gather,
-                                          .cost = cost_of_ring_all_gather};
+                                          .cost = cost_of_blocks_in_turns};
 
 }  // namespace wreath

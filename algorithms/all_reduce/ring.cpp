@@ -7,25 +7,14 @@ namespace wreath {
 namespace {
 
 Schedule build_ring_all_reduce(const Problem& problem, Rank me) {
-  const int n = problem.ranks;
-  if (n == 1) return copy_only();
+  if (problem.ranks == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
-  const Rank next = ring.after(1), previous = ring.before(1);
-  Schedule schedule(static_cast<std::uint32_t>(n));
+  Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
   Lane& lane = schedule.lane();
 
-  lane.send(next, input(ring.before(1)));
-  // Partial sums travel. The last one to arrive completes the rank's own part.
-  for (int k = 2; k <= n; ++k) {
-    const Chunk sum = k == n ? output(me) : partial(0, ring.before(k));
-    lane.recv_reduce(previous, input(ring.before(k)), sum, k == 2 ? Incoming{} : kPartial);
-    lane.send(next, sum);
-  }
-  // Complete parts travel. Nobody needs the part that the next rank made.
-  for (int k = 1; k < n; ++k) {
-    lane.recv(previous, output(ring.before(k)));
-    if (k < n - 1) lane.send(next, output(ring.before(k)));
-  }
+  reduce_around(lane, ring);
+  lane.send(ring.after(1), output(me));
+  pass_around(lane, ring);
   return schedule;
 }
 

@@ -24,11 +24,6 @@ Schedule build_direct_all_to_all(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_direct_all_to_all(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n == 1 ? 0 : 1, (n - 1.0) / n};
-}
-
 }  // namespace
 
 extern constexpr Algorithm kDirectAllToAll{.name = "direct",
@@ -38,6 +33,6 @@ extern constexpr Algorithm kDirectAllToAll{.name = "direct",
                                            .traits = kVarying,
                                            .supports = any_ranks,
                                            .build = build_direct_all_to_all,
-                                           .cost = cost_of_direct_all_to_all};
+                                           .cost = cost_of_blocks_at_once};
 
 }  // namespace wreath

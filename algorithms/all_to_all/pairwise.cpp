@@ -22,11 +22,6 @@ Schedule build_pairwise_all_to_all(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_pairwise_all_to_all(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n - 1, (n - 1.0) / n};
-}
-
 }  // namespace
 
 extern constexpr Algorithm kPairwiseAllToAll{.name = "pairwise",
@@ -36,6 +31,6 @@ extern constexpr Algorithm kPairwiseAllToAll{.name = "pairwise",
                                              .traits = kVarying,
                                              .supports = any_ranks,
                                              .build = build_pairwise_all_to_all,
-                                             .cost = cost_of_pairwise_all_to_all};
+                                             .cost = cost_of_blocks_in_turns};
 
 }  // namespace wreath

@@ -20,8 +20,6 @@ Schedule build_chain_broadcast(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_chain_broadcast(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
-
 }  // namespace
 
 extern constexpr Algorithm kChainBroadcast{.name = "chain",
@@ -31,6 +29,6 @@ extern constexpr Algorithm kChainBroadcast{.name = "chain",
                                            .traits = 0,
                                            .supports = any_ranks,
                                            .build = build_chain_broadcast,
-                                           .cost = cost_of_chain_broadcast};
+                                           .cost = cost_of_chain};
 
 }  // namespace wreath

@@ -25,8 +25,6 @@ Schedule build_chain_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_chain_reduce(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
-
 }  // namespace
 
 extern constexpr Algorithm kChainReduce{.name = "chain",
@@ -36,6 +34,6 @@ extern constexpr Algorithm kChainReduce{.name = "chain",
                                         .traits = kPartialMessages,
                                         .supports = any_ranks,
                                         .build = build_chain_reduce,
-                                        .cost = cost_of_chain_reduce};
+                                        .cost = cost_of_chain};
 
 }  // namespace wreath

@@ -20,11 +20,6 @@ Schedule build_direct_reduce_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_direct_reduce_scatter(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n == 1 ? 0 : 1, (n - 1.0) / n};
-}
-
 }  // namespace
 
 extern constexpr Algorithm kDirectReduceScatter{.name = "direct",
@@ -34,6 +29,6 @@ extern constexpr Algorithm kDirectReduceScatter{.name = "direct",
                                                 .traits = kVarying,
                                                 .supports = ranks_of_one_load,
                                                 .build = build_direct_reduce_scatter,
-                                                .cost = cost_of_direct_reduce_scatter};
+                                                .cost = cost_of_blocks_at_once};
 
 }  // namespace wreath

@@ -7,25 +7,10 @@ namespace wreath {
 namespace {
 
 Schedule build_ring_reduce_scatter(const Problem& problem, Rank me) {
-  const int n = problem.ranks;
-  if (n == 1) return copy_only();
-  const Ring ring = Ring::of(problem, me);
-  const Rank next = ring.after(1), previous = ring.before(1);
-  Schedule schedule(static_cast<std::uint32_t>(n));
-  Lane& lane = schedule.lane();
-
-  lane.send(next, input(ring.before(1)));
-  for (int k = 2; k < n; ++k) {
-    lane.recv_reduce(previous, input(ring.before(k)), partial(0, ring.before(k)), k == 2 ? Incoming{} : kPartial);
-    lane.send(next, partial(0, ring.before(k)));
-  }
-  lane.recv_reduce(previous, input(me), output(me), n == 2 ? Incoming{} : kPartial);
+  if (problem.ranks == 1) return copy_only();
+  Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
+  reduce_around(schedule.lane(), Ring::of(problem, me));
   return schedule;
-}
-
-Cost cost_of_ring_reduce_scatter(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n - 1, (n - 1.0) / n};
 }
 
 }  // namespace
@@ -37,6 +22,6 @@ extern constexpr Algorithm kRingReduceScatter{.name = "ring",
                                               .traits = kPartialMessages | kVarying,
                                               .supports = any_ranks,
                                               .build = build_ring_reduce_scatter,
-                                              .cost = cost_of_ring_reduce_scatter};
+                                              .cost = cost_of_blocks_in_turns};
 
 }  // namespace wreath

@@ -17,11 +17,6 @@ Schedule build_direct_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost cost_of_direct_scatter(const Problem& problem) {
-  const int n = problem.ranks;
-  return {n == 1 ? 0 : 1, (n - 1.0) / n};
-}
-
 }  // namespace
 
 extern constexpr Algorithm kDirectScatter{.name = "direct",
@@ -31,6 +26,6 @@ extern constexpr Algorithm kDirectScatter{.name = "direct",
                                           .traits = kVarying,
                                           .supports = any_ranks,
                                           .build = build_direct_scatter,
-                                          .cost = cost_of_direct_scatter};
+                                          .cost = cost_of_blocks_at_once};
 
 }  // namespace wreath
