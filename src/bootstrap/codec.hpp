@@ -83,10 +83,8 @@ struct NetAddress {
   std::uint16_t port = 0;
 };
 
-// A rank sends this to the meeting point first. It says which rank comes and what it wants.
-struct Hello {
-  std::int32_t rank = 0;
-  std::int32_t ranks = 0;
+// Describes a rank and its process.
+struct Person {
   std::int32_t pid = 0;
   std::uint64_t process = 0;
   std::uint64_t host = 0;
@@ -95,6 +93,12 @@ struct Hello {
   // Names the UNIX socket where this rank listens on its host.
   std::string unix_name;
   EndpointDevice device;
+};
+
+// A rank sends this to the meeting point first. It says which rank comes and what it wants.
+struct Hello : Person {
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
   bool need_streams = false;
   std::int64_t timeout_ms = 0;
   std::string settings;
@@ -114,14 +118,7 @@ struct Listening {
   std::string error;
 };
 
-struct TableRow {
-  std::int32_t pid = 0;
-  std::uint64_t process = 0;
-  std::uint64_t host = 0;
-  std::string host_name;
-  std::string library_version;
-  std::string unix_name;
-  EndpointDevice device;
+struct TableRow : Person {
   std::vector<NetAddress> tcp;
 };
 
