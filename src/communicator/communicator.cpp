@@ -85,6 +85,22 @@ Result<std::vector<std::shared_ptr<RankCommunicator>>> make_ranks(std::vector<Me
   return all;
 }
 
+// Makes the one rank of this process whose Membership join(request) returns.
+template <typename Join>
+Result<std::shared_ptr<RankCommunicator>> make_rank(int rank, int ranks, const CommunicatorOptions& options,
+                                                    Join join) {
+  auto complete = complete_options(options);
+  if (!complete) return complete.error();
+  if (rank == 0) WREATH_TRY(read_rules(*complete));
+  const auto device = devices_of_ranks(complete->device, 1);
+  if (!device) return device.error();
+  BootstrapRequest request = request_of(rank, ranks, *complete, device->front());
+  auto membership = join(request);
+  if (!membership) return membership.error();
+  membership->device = device->front();
+  return RankCommunicator::create(std::move(*membership));
+}
+
 }  // namespace
 
 Result<std::vector<Communicator>> Communicator::create_local(int ranks, const CommunicatorOptions& options) {
@@ -112,34 +128,21 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int rank
 
 Result<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& options,
                                           int interrupt) {
-  auto complete = complete_options(options);
-  if (!complete) return complete.error();
-  if (rank == 0) WREATH_TRY(read_rules(*complete));
-  const auto device = devices_of_ranks(complete->device, 1);
-  if (!device) return device.error();
-  BootstrapRequest request = request_of(rank, ranks, *complete, device->front());
-  request.interrupt = interrupt;
-  auto membership = join(id, request);
-  if (!membership) return membership.error();
-  membership->device = device->front();
-  auto made = RankCommunicator::create(std::move(*membership));
+  auto made = make_rank(rank, ranks, options, [&](BootstrapRequest& request) {
+    request.interrupt = interrupt;
+    return join(id, request);
+  });
   if (!made) return made.error();
   return Communicator(std::make_unique<Impl>(*std::move(made)));
 }
 
 Result<Communicator> Communicator::create_from_environment(const CommunicatorOptions& options) {
-  auto complete = complete_options(options);
-  if (!complete) return complete.error();
   const auto job = environment_job();
   if (!job) return job.error();
-  if (job->rank == 0) WREATH_TRY(read_rules(*complete));
-  log_info("rank {} of {}, said by {}", job->rank, job->ranks, job->source);
-  const auto device = devices_of_ranks(complete->device, 1);
-  if (!device) return device.error();
-  auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete, device->front()));
-  if (!membership) return membership.error();
-  membership->device = device->front();
-  auto made = RankCommunicator::create(std::move(*membership));
+  auto made = make_rank(job->rank, job->ranks, options, [&](const BootstrapRequest& request) {
+    log_info("rank {} of {}, said by {}", job->rank, job->ranks, job->source);
+    return join_environment(*job, request);
+  });
   if (!made) return made.error();
   return Communicator(std::make_unique<Impl>(*std::move(made)));
 }
