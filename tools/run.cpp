@@ -214,7 +214,7 @@ std::function<int()> add_run(const command_line::Command& command) {
   const auto arguments = std::make_shared<RunArguments>();
   launcher::Plan& plan = arguments->plan;
   command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMaximumRanks},
-                           "ranks in all (default: one for each core; with hosts: each slot)");
+                           "ranks in all (default: --max, else one for each core; with hosts: each slot)");
   command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")
       .type_name("a,b,...")
       .check(not_empty);
