@@ -177,18 +177,8 @@ class Agent {
   }
 
   void pass_on(int rank, int number, Fd& stream) {
-    std::array<char, 65536> bytes;
-    // A rank that never stops writing must not keep the others waiting.
-    for (int turns = 0; stream && turns < 16; ++turns) {
-      const ssize_t got = ::read(stream.get(), bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) return;
-      if (got <= 0) {
-        stream = Fd();
-        return;
-      }
-      report({Kind::Output, rank, number, std::string(bytes.data(), static_cast<std::size_t>(got))});
-    }
+    const auto take = [&](std::string_view bytes) { report({Kind::Output, rank, number, std::string(bytes)}); };
+    if (stream && !read_some(stream.get(), take)) stream = Fd();
   }
 
   void read_signals() {
@@ -210,17 +200,8 @@ class Agent {
   }
 
   void read_commands() {
-    std::array<char, 4096> bytes;
-    while (commands_) {
-      const ssize_t got = ::read(commands_.get(), bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) break;
-      if (got <= 0) {
-        commands_ = Fd();
-        break;
-      }
-      reader_.add({bytes.data(), static_cast<std::size_t>(got)});
-    }
+    const auto take = [this](std::string_view bytes) { reader_.add(bytes); };
+    if (commands_ && !read_some(commands_.get(), take)) commands_ = Fd();
     for (auto message = reader_.next(); message && *message; message = reader_.next()) {
       if ((*message)->kind == Kind::Signal) signal_all((*message)->value);
       if ((*message)->kind == Kind::Start && elastic() && !kill_at_) start_joiner((*message)->rank, (*message)->value);

@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "src/base/clock.hpp"
@@ -264,18 +262,9 @@ class Job {
 
   template <typename Take>
   void read(HostLink& host, Fd& stream, Take take) {
-    std::array<char, 65536> bytes;
-    for (int turns = 0; stream && turns < 16; ++turns) {
-      const ssize_t got = ::read(stream.get(), bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) return;
-      if (got <= 0) {
-        if (&stream == &host.errors) output_.print(2, host.complaints.end());
-        stream = Fd();
-        return;
-      }
-      take(std::string_view(bytes.data(), static_cast<std::size_t>(got)));
-    }
+    if (!stream || read_some(stream.get(), take)) return;
+    if (&stream == &host.errors) output_.print(2, host.complaints.end());
+    stream = Fd();
   }
 
   void take_messages(HostLink& host) {
