@@ -71,7 +71,9 @@ enum class Setting : std::uint8_t {
   SlurmNodes,
   SlurmJob,
   OpenMpiRanks,
+  OpenMpiLocalRank,
   PmiRanks,
+  PmiLocalRank,
   PmixRank,
   NcclDebug,
   NcclDebugFile,
@@ -210,8 +212,13 @@ inline constexpr std::array kSettings{
                std::int64_t{1} << 32},
     SettingRow{Setting::OpenMpiRanks, "OMPI_COMM_WORLD_SIZE", "",
                "above 1, and nothing else set: mpirun's ranks do not meet, which is an error (Open MPI)", 1, 1 << 20},
-    SettingRow{Setting::PmiRanks, "PMI_SIZE", "", "the same (MPICH, PMI)", 1, 1 << 20},
-    SettingRow{Setting::PmixRank, "PMIX_RANK", "", "the same, above 0 (PMIx, which names no number of ranks)", 0,
+    SettingRow{Setting::OpenMpiLocalRank, "OMPI_COMM_WORLD_LOCAL_RANK", "",
+               "number among the ranks of the host (Open MPI)", 0, (1 << 20) - 1},
+    SettingRow{Setting::PmiRanks, "PMI_SIZE", "", "as OMPI_COMM_WORLD_SIZE (MPICH, PMI)", 1, 1 << 20},
+    SettingRow{Setting::PmiLocalRank, "MPI_LOCALRANKID", "", "number among the ranks of the host (MPICH)", 0,
+               (1 << 20) - 1},
+    SettingRow{Setting::PmixRank, "PMIX_RANK", "",
+               "as OMPI_COMM_WORLD_SIZE, where it is above 0; 0 is a warning (PMIx, which names no number of ranks)", 0,
                std::int64_t{1} << 32},
     SettingRow{Setting::NcclDebug, "NCCL_DEBUG", "",
                "libnccl.so.2, where WREATH_DEBUG is not set: VERSION, WARN, INFO or TRACE"},
@@ -263,8 +270,8 @@ bool is_set(Setting setting);
 std::string setting_text(Setting setting);
 // Returns the value as a whole number. An InvalidArgument error names the variable, its value and the row's range.
 Result<std::int64_t> setting_integer(Setting setting);
-// Returns the value in bytes, which takes K, M, G. An InvalidArgument error names the variable, its value and the row's
-// range.
+// Returns the value in bytes, which takes K, M, G, T. An InvalidArgument error names the variable, its value and the
+// row's range.
 Result<std::uint64_t> setting_bytes(Setting setting);
 // Returns the value of one of 1 0 true false yes no on off. An InvalidArgument error names the variable, its value and
 // what is allowed.

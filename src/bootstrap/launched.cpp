@@ -206,7 +206,8 @@ std::string strangers() {
     // Is the setting's highest value in a process that has no others.
     std::int64_t alone;
   };
-  // A rank above 0 is not the only one. Its process ends the job, so that rank 0 does not stay alone in silence either.
+  // A rank above 0 is not the only one. Its process ends the job; rank 0 may be the only one, and warns
+  // (disagreements).
   constexpr std::array kSigns{Sign{Setting::OpenMpiRanks, 1}, Sign{Setting::PmiRanks, 1}, Sign{Setting::PmixRank, 0}};
   for (const Sign& sign : kSigns) {
     const auto value = setting_integer(sign.setting);
@@ -216,13 +217,31 @@ std::string strangers() {
   return {};
 }
 
+// Returns what MPI's launchers say of this process's number among the ranks of its host, or -1.
+int local_rank_of_strangers() {
+  for (const Setting setting : {Setting::OpenMpiLocalRank, Setting::PmiLocalRank}) {
+    const auto number = setting_integer(setting);
+    if (is_set(setting) && number) return static_cast<int>(*number);
+  }
+  return -1;
+}
+
+// Returns whether PMIx numbers this process 0 and no variable says of how many, so that it may be alone by mistake.
+bool may_have_strangers() {
+  const auto rank = setting_integer(Setting::PmixRank);
+  return is_set(Setting::PmixRank) && rank && *rank == 0 && !is_set(Setting::OpenMpiRanks) &&
+         !is_set(Setting::PmiRanks);
+}
+
 }  // namespace
 
 Result<EnvironmentJob> environment_job() {
   const auto launcher = find_launcher();
   if (!launcher) return launcher.error();
-  if (*launcher == nullptr)
-    return EnvironmentJob{0, 1, "nobody: no launcher's variables are set", -1, false, strangers()};
+  if (*launcher == nullptr) {
+    return EnvironmentJob{0,     1,          "nobody: no launcher's variables are set", local_rank_of_strangers(),
+                          false, strangers()};
+  }
   auto job = job_of(**launcher);
   if (job && job->ranks > 1) {
     if (const auto place = rendezvous(); !place) return place.error();
@@ -259,9 +278,13 @@ std::vector<Disagreement> disagreements(const EnvironmentJob& job) {
     all.push_back({fmt::format("{} say rank {} of {}; they are not used", other->source, other->rank, other->ranks),
                    job.ranks == 1 && other->ranks > 1});
   }
-  if (job.strangers.empty()) return all;
-  all.push_back(
-      {job.strangers + ": this process is alone. Start it by `wreath run`, or set WREATH_RANK and WREATH_RANKS", true});
+  if (!job.launched && may_have_strangers()) {
+    all.push_back({fmt::format("{}=0 does not say how many ranks there are, and this process does not meet any others. "
+                               "Start it by `wreath run`, or set WREATH_RANK and WREATH_RANKS (0 and 1 where it is to "
+                               "be alone)",
+                               row(Setting::PmixRank).name),
+                   true});
+  }
   return all;
 }
 

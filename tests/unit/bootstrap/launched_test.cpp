@@ -125,8 +125,6 @@ TEST_F(Launched, ByMpirunAreNotAlone) {
     const EnvironmentJob job = environment_job().value();
     EXPECT_EQ(job.ranks, 1);
     EXPECT_THAT(job.strangers, HasSubstr(name + "=" + value));
-    ASSERT_EQ(disagreements(job).size(), 1u) << name;
-    EXPECT_TRUE(disagreements(job)[0].alarming);
     const auto refused = join_environment({0, 1, "nobody", -1, false, job.strangers}, request(0, 1));
     ASSERT_FALSE(refused) << name;
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
@@ -154,7 +152,21 @@ TEST_F(Launched, ByMpirunAndNumberedOtherwiseMeet) {
 
 TEST_F(Launched, ByMpirunAsOneProcessAreAlone) {
   const Environment one{{{"PMI_SIZE", "1"}, {"PMIX_RANK", "0"}}};
-  EXPECT_EQ(environment_job().value().strangers, "");
+  const EnvironmentJob job = environment_job().value();
+  EXPECT_EQ(job.strangers, "");
+  EXPECT_TRUE(disagreements(job).empty());
+}
+
+TEST_F(Launched, ByPmixAsRank0AreWarnedThatTheyMayNotBeAlone) {
+  const Environment pmix{{{"PMIX_RANK", "0"}}};
+  const EnvironmentJob job = environment_job().value();
+  EXPECT_EQ(job.ranks, 1);
+  EXPECT_EQ(job.strangers, "");
+  ASSERT_EQ(disagreements(job).size(), 1u);
+  EXPECT_TRUE(disagreements(job)[0].alarming);
+  EXPECT_THAT(disagreements(job)[0].sentence, HasSubstr("PMIX_RANK=0 does not say how many ranks there are"));
+  const Environment said{{{"WREATH_RANK", "0"}, {"WREATH_RANKS", "1"}}};
+  EXPECT_TRUE(disagreements(environment_job().value()).empty());
 }
 
 TEST_F(Launched, ByHandMeetOnTheirHostUnlessAnAddressIsGiven) {
