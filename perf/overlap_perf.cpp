@@ -48,10 +48,7 @@ struct Times {
   double both = 0;     // start, computation, wait
 };
 
-int fail(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 template <typename Action>
 double time_ms(Action action) {
@@ -170,7 +167,7 @@ int report(const Communicator& communicator, const Options& options, std::size_t
   const double sum = times.alone + times.compute;
   const double hidden = 100 * (sum - times.both) / std::min(times.alone, times.compute);
   const std::string transport = communicator.transport_to(communicator.ranks() > 1 ? 1 : 0);
-  fmt::print("# all_reduce of {}, {} ranks, {}; medians of {} rounds, the slowest rank's, ms\n", format_size(bytes),
+  fmt::print("# all_reduce of {}, {} ranks, {}; medians of {} rounds, the slowest rank's, ms\n", format_bytes(bytes),
              communicator.ranks(), transport, options.rounds);
   fmt::print("{:>10} {:>10} {:>10} {:>10} {:>12}\n", "call", "compute", "both", "hidden", "both / sum");
   fmt::print("{:>10.2f} {:>10.2f} {:>10.2f} {:>9.1f}% {:>12.3f}\n", times.alone, times.compute, times.both, hidden,

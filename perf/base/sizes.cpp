@@ -1,38 +1,13 @@
-// Reads, writes and lists sizes.
+// Reads and lists sizes.
 #include "perf/base/sizes.hpp"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <limits>
 
-#include "wreath/units.hpp"
-
 namespace wreath::perf {
-namespace {
-
-struct Unit {
-  char letter;
-  int shift;
-};
-constexpr std::array kUnits{Unit{'G', 30}, Unit{'M', 20}, Unit{'K', 10}};
-
-}  // namespace
-
 std::optional<std::size_t> parse_size(std::string_view text) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
   const auto bytes = parse_bytes(text);
   return bytes && *bytes <= kMost ? std::optional<std::size_t>(*bytes) : std::nullopt;
-}
-
-std::string format_size(std::size_t bytes) {
-  for (const Unit& unit : kUnits) {
-    const std::size_t one = std::size_t{1} << unit.shift;
-    if (bytes >= one && bytes % one == 0) {
-      return fmt::format("{}{}", bytes / one, unit.letter);
-    }
-  }
-  return std::to_string(bytes);
 }
 
 std::vector<std::size_t> sizes_of(const SizeRange& range, std::size_t element_bytes) {

@@ -7,14 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "wreath/units.hpp"
+
 namespace wreath::perf {
 
 // Parses "4", "1K", "1.5M", "2G" or "64KiB": binary units in upper or lower case, and whole bytes. Returns nullopt when
 // the text is none of these or does not fit.
 std::optional<std::size_t> parse_size(std::string_view text);
-
-// Returns the shortest exact text of a size, such as "256K" or "100".
-std::string format_size(std::size_t bytes);
 
 // The sizes of a run in bytes: those of `list` where there are any, else from `minimum` to `maximum`. Each is `factor`
 // times the last one where the factor is above 1, else `step` more. Each is rounded down to whole elements, and none is

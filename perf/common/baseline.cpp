@@ -59,7 +59,7 @@ void judge_place(const Report& report, const ReportRow& row, const KeptRow* kept
   judgement.table += line + "\n";
   ++judgement.compared;
   if (verdict == Verdict::Slower) {
-    judgement.slower.push_back(fmt::format("{} {} ({:.2f} times)", format_size(row.work.bytes), place, ratio));
+    judgement.slower.push_back(fmt::format("{} {} ({:.2f} times)", format_bytes(row.work.bytes), place, ratio));
   }
 }
 

@@ -8,6 +8,12 @@
 namespace wreath::perf {
 namespace {
 
+Status add_wrong(const Result<std::uint64_t>& counted, Timing& timing) {
+  if (!counted) return counted.error();
+  timing.wrong += *counted;
+  return {};
+}
+
 constexpr std::size_t kSpots = 32;
 
 using Clock = std::chrono::steady_clock;
@@ -212,9 +218,7 @@ Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
     }
   }
   if (!checks()) return {};
-  const auto wrong = count_wrong_output(0, (calls - 1 + first_stream) & 1);
-  if (!wrong) return wrong.error();
-  timing.wrong += *wrong;
+  WREATH_TRY(add_wrong(count_wrong_output(0, (calls - 1 + first_stream) & 1), timing));
   return {};
 }
 
@@ -224,9 +228,7 @@ Status Bench::time_repeated(int calls, Timing& timing) {
   WREATH_TRY(timed(calls, options_.per_iteration, timing,
                    [&](int i) { return call_spotted(i, PatternSet::kInPlace, timing); }));
   if (!checks()) return {};
-  const auto wrong = count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace, calls);
-  if (!wrong) return wrong.error();
-  timing.wrong += *wrong;
+  WREATH_TRY(add_wrong(count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace, calls), timing));
   return {};
 }
 
@@ -235,12 +237,8 @@ Status Bench::check_out_of_place(Timing& timing) {
     const int stream = i & 1;
     WREATH_TRY(poison_output());
     WREATH_TRY(call(input(stream).data(), output().data()));
-    const auto wrong = count_wrong_output(0, stream);
-    if (!wrong) return wrong.error();
-    timing.wrong += *wrong;
-    const auto changed = buffers_.count_wrong(input(stream), data_->input(stream, seat_.rank));
-    if (!changed) return changed.error();
-    timing.wrong += *changed;
+    WREATH_TRY(add_wrong(count_wrong_output(0, stream), timing));
+    WREATH_TRY(add_wrong(buffers_.count_wrong(input(stream), data_->input(stream, seat_.rank)), timing));
   }
   return {};
 }
@@ -250,9 +248,7 @@ Status Bench::check_in_place(Timing& timing) {
     WREATH_TRY(fill_in_place());
     std::byte* const base = shared_buffer().data();
     WREATH_TRY(call(base + bytes(in_place_.input), base + bytes(in_place_.output)));
-    const auto wrong = count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace);
-    if (!wrong) return wrong.error();
-    timing.wrong += *wrong;
+    WREATH_TRY(add_wrong(count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace), timing));
   }
   return {};
 }

@@ -31,7 +31,7 @@ std::size_t offset_of(const Options& options, const Extent& extent) {
 
 BufferNeed need_of(const Options& options, const Extent& extent) {
   const double bytes = static_cast<double>(extent.bytes) + static_cast<double>(offset_of(options, extent));
-  return {"size " + format_size(extent.bytes), options.memory == MemoryPlace::Device ? 0 : bytes, kBuffersOfARank};
+  return {"size " + format_bytes(extent.bytes), options.memory == MemoryPlace::Device ? 0 : bytes, kBuffersOfARank};
 }
 
 HostMemory this_host(int ranks) { return {"", ranks, static_cast<double>(available_memory())}; }

@@ -17,7 +17,7 @@ std::string shown(double value) { return fmt::format("{:.{}f}", value, value < 1
 
 // Returns a size such as "8 B" or "64K".
 std::string size_label(std::size_t bytes) {
-  return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : "");
+  return format_bytes(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : "");
 }
 
 // Returns whether rows of these dtypes, operators and roots belong to one line.
@@ -31,7 +31,7 @@ double bandwidth(const Report& report, const Measurement& m) {
 }
 
 std::string hover(const ReportRow& row, const Measurement& m, std::string_view direction) {
-  return fmt::format("{} {} {}\n{} us\nalgbw {} GB/s, busbw {} GB/s\n{}", format_size(row.work.bytes),
+  return fmt::format("{} {} {}\n{} us\nalgbw {} GB/s, busbw {} GB/s\n{}", format_bytes(row.work.bytes),
                      table_name(row.work.kind.dtype), direction, shown(m.time_us), shown(m.algorithm_gbps),
                      shown(m.bus_gbps), plan_note(row.plan));
 }
@@ -85,7 +85,7 @@ PlotSeries kept_series(const Report& report, const Kept& kept, const PlotSeries&
         point_of(axis, shows_bus(report) ? time->bus_gbps : time->algorithm_gbps, time->time_us, time->interval_us);
     point.bytes = static_cast<double>(row.bytes);
     point.title = fmt::format("{}\n{} {} {}\n{} us\nalgbw {} GB/s, busbw {} GB/s\n{}", kept.path,
-                              format_size(row.bytes), row.dtype, direction(in_place), shown(time->time_us),
+                              format_bytes(row.bytes), row.dtype, direction(in_place), shown(time->time_us),
                               shown(time->algorithm_gbps), shown(time->bus_gbps), plan_note(row.plan));
     series.points.push_back(std::move(point));
   }
@@ -100,7 +100,7 @@ PlotSeries limit_series(const Report& report, Axis axis) {
     const double gbps = static_cast<double>(row.work.bytes) / (*row.limit_us * 1e3) * factor;
     series.points.push_back(
         {static_cast<double>(row.work.bytes), axis == Axis::Bandwidth ? gbps : *row.limit_us,
-         fmt::format("limit at {}: {} us, {} GB/s", format_size(row.work.bytes), shown(*row.limit_us), shown(gbps))});
+         fmt::format("limit at {}: {} us, {} GB/s", format_bytes(row.work.bytes), shown(*row.limit_us), shown(gbps))});
   }
   return series;
 }
@@ -201,7 +201,7 @@ std::string table(const Report& report, const Kept* beside) {
       other, limit ? 2 : 1, kMeasured, kMeasured, beside == nullptr ? "" : kBeside, limit ? "<th>limit us</th>" : "");
   for (const ReportRow& row : report.rows) {
     text += fmt::format("<tr><td title=\"{} bytes\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}",
-                        row.work.bytes, format_size(row.work.bytes), row.work.count, table_name(row.work.kind.dtype),
+                        row.work.bytes, format_bytes(row.work.bytes), row.work.count, table_name(row.work.kind.dtype),
                         shown_op(report, row.work), shown_root(report, row.work), cells(row.out_of_place),
                         cells(row.in_place));
     if (beside != nullptr) text += beside_cells(report, *beside, row);

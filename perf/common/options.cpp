@@ -33,7 +33,7 @@ constexpr std::string_view kExamples = R"(examples:
   {0} --ranks 4 --time 20 --baseline kept.json                 exit 1 where it is slower now
   wreath run -n 4 --hosts a,b {0} -b 1M -e 1M                  ranks of a launcher: wreath run, torchrun, srun
 
-Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
+Sizes take K, M, G, T (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
 #wrong is about all elements of the calls before the timed ones (-c) and of the last timed call of each half, and one
 byte of each other (in streams none), spoiled before it; in place, where calls combine, about all after 16 calls at most.
 Another wrong element of a timed call is not seen; -c N checks N calls whole, outside the clock.
@@ -92,7 +92,7 @@ void add_size(const command_line::Command& app, const std::string& flags, const 
               std::size_t& target) {
   add(app, flags, help, "SIZE", [&target, flags](const std::string& text) {
     const auto size = parse_size(text);
-    if (!size) refuse(first_name(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
+    if (!size) refuse(first_name(flags), text, "not a size; a size is a number and K, M, G or T, such as 64K");
     target = *size;
   });
 }
@@ -350,7 +350,7 @@ void check_streams(Options& o) {
 void check_together(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   const auto shown = [&](const char* flag, std::size_t size) {
-    return format_size(size) + (given(flag) ? "" : " (the default)");
+    return format_bytes(size) + (given(flag) ? "" : " (the default)");
   };
   if (o.sizes.minimum > o.sizes.maximum) {
     refuse("-b", shown("-b", o.sizes.minimum), fmt::format("larger than -e {}", shown("-e", o.sizes.maximum)));
@@ -360,7 +360,7 @@ void check_together(const command_line::Command& app, const CollectiveRow& row, 
   }
   for (const char* range : {"-b", "-e", "-i", "-f"}) {
     if (!o.sizes.list.empty() && given(range))
-      refuse("--sizes", format_size(o.sizes.list.front()), fmt::format("not together with {}", range));
+      refuse("--sizes", format_bytes(o.sizes.list.front()), fmt::format("not together with {}", range));
   }
   if (!o.sizes.list.empty()) {
     const auto [least, most] = std::minmax_element(o.sizes.list.begin(), o.sizes.list.end());
@@ -369,7 +369,7 @@ void check_together(const command_line::Command& app, const CollectiveRow& row, 
   }
   if (o.time_ms > 0 && given("-n")) refuse("--time", fmt::format("{}", o.time_ms), "not together with -n");
   if (o.time_ms > 0 && o.per_iteration) refuse("--time", fmt::format("{}", o.time_ms), "not together with -I");
-  if (given("-i") && given("-f")) refuse("-i", format_size(o.sizes.step), "not together with -f");
+  if (given("-i") && given("-f")) refuse("-i", format_bytes(o.sizes.step), "not together with -f");
   if (given("-K") && !o.per_iteration) refuse("-K", std::to_string(o.per_iteration_skip), "needs -I 1");
   if (o.per_iteration && o.per_iteration_skip >= o.iterations) {
     refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
@@ -404,8 +404,7 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   }
   if (ending && ending->code == 0) return Stop{0, ending->text};
   if (ending) {
-    return Stop{ending->code,
-                fmt::format("wreath: error: {}\n`{} --help` explains the flags\n", ending->text, row.program)};
+    return Stop{ending->code, fmt::format("{}\n`{} --help` explains the flags", ending->text, row.program)};
   }
   options.average = static_cast<Average>(average);
   if (timeout_s > 0) {
@@ -423,7 +422,7 @@ std::variant<std::monostate, Stop> check_output_files(const Options& options) {
   for (const auto& [flag, path] : files) {
     if (path->empty()) continue;
     const std::string wrong = check_output_file(*path);
-    if (!wrong.empty()) return Stop{2, fmt::format("wreath: error: {} {}\n", flag, wrong)};
+    if (!wrong.empty()) return Stop{2, fmt::format("{} {}", flag, wrong)};
   }
   return std::monostate{};
 }

@@ -124,7 +124,7 @@ std::string grid(const Plot& plot, const Frame& frame) {
   for (const double tick : size_ticks(plot, frame.x)) {
     if (tick <= 0) continue;
     svg += svg_line("axis", frame.x(tick), kFloor, frame.x(tick), kFloor + 5);
-    svg += svg_text(frame.x(tick), kFloor + 20, "tick middle", format_size(static_cast<std::size_t>(tick)));
+    svg += svg_text(frame.x(tick), kFloor + 20, "tick middle", format_bytes(static_cast<std::size_t>(tick)));
   }
   return svg + svg_line("axis", kLeft, kFloor, kWidth - kRight, kFloor);
 }

@@ -126,7 +126,7 @@ void append_sizes(const CollectiveRow& row, const Options& options, int ranks, c
 std::string progress_text(const Report& report, const std::vector<Case>& cases, std::size_t at, int round) {
   const Case& work = cases[at];
   std::string text = fmt::format("{} {} of {}: {} {}", report.collective->title(), at + 1, cases.size(),
-                                 format_size(work.bytes), table_name(work.kind.dtype));
+                                 format_bytes(work.bytes), table_name(work.kind.dtype));
   if (report.options.repeats > 1) text += fmt::format(", repeat {} of {}", round + 1, report.options.repeats);
   return text;
 }

@@ -97,7 +97,7 @@ std::string build_line(const BuildsRun& run, const Cell& cell, const Contest& co
   const auto verdict = judge(contest);
   if (!verdict) return "";
   std::string line = fmt::format("{:<4} {:>2}  {:<15} {:>6}  {:>11.3f}", cell.transport, run.first.ranks,
-                                 cell.operation, format_size(cell.bytes), verdict->wreath_us);
+                                 cell.operation, format_bytes(cell.bytes), verdict->wreath_us);
   if (contest.at("wreath").wrong > 0) return line + "  WRONG\n";
   if (verdict->best.empty()) return line + "  the other build has no right result\n";
   line += fmt::format("  {:>11.3f}  {}", verdict->best_us, ratio_text(*verdict));

@@ -22,7 +22,7 @@ PlotSeries series_of(const Comparison& comparison, const std::string& transport,
     if (cell.transport != transport || cell.operation != operation || !verdict || verdict->best.empty()) continue;
     series.points.push_back(
         {static_cast<double>(cell.bytes), verdict->ratio,
-         fmt::format("{} of {}: {:.2f}, between {:.2f} and {:.2f}", operation, format_size(cell.bytes), verdict->ratio,
+         fmt::format("{} of {}: {:.2f}, between {:.2f} and {:.2f}", operation, format_bytes(cell.bytes), verdict->ratio,
                      verdict->interval.low, verdict->interval.high)});
   }
   return series;
@@ -55,7 +55,7 @@ std::string row_of(const Cell& cell, const Contest& contest) {
       "<tr><td class=\"text\">{}</td><td "
       "class=\"text\">{}</td><td>{}</td><td>{:.2f}</td><td>{:.2f}</td><td{}>{:.2f}</td>"
       "<td>{:.2f} .. {:.2f}</td><td class=\"text\">{}</td></tr>\n",
-      cell.transport, cell.operation, format_size(cell.bytes), verdict->wreath_us, verdict->best_us,
+      cell.transport, cell.operation, format_bytes(cell.bytes), verdict->wreath_us, verdict->best_us,
       verdict->slower() ? " class=\"bad\"" : "", verdict->ratio, verdict->interval.low, verdict->interval.high,
       setting == nullptr ? verdict->best : std::string(setting->shown));
 }

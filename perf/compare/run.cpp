@@ -40,7 +40,7 @@ class Scratch {
 std::vector<std::string> flags_of(const RunOptions& options, const std::vector<std::size_t>& sizes,
                                   const std::string& json) {
   std::vector<std::string> texts;
-  for (const std::size_t size : sizes) texts.push_back(format_size(size));
+  for (const std::size_t size : sizes) texts.push_back(format_bytes(size));
   std::vector<std::string> flags{"--sizes",  fmt::format("{}", fmt::join(texts, ",")),
                                  "--time",   fmt::format("{:g}", options.time_ms),
                                  "--place",  "out",

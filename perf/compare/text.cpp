@@ -21,7 +21,7 @@ std::string shown_name(const std::string& transport, const std::string& code) {
 
 std::string line_of(const Cell& cell, const Contest& contest, const Verdict& verdict) {
   std::string text =
-      fmt::format("{:<15} {:>6}  {:>10}", cell.operation, format_size(cell.bytes), fitted(verdict.wreath_us));
+      fmt::format("{:<15} {:>6}  {:>10}", cell.operation, format_bytes(cell.bytes), fitted(verdict.wreath_us));
   const Times& ours = contest.at("wreath");
   if (ours.wrong > 0) return text + fmt::format("  WRONG in {} rounds\n", ours.wrong);
   if (verdict.best.empty()) return text + "  no peer did it\n";
@@ -83,7 +83,7 @@ std::string table_of(const Comparison& comparison, const std::string& transport)
     if (verdict->best.empty()) continue;
     means.by_operation[cell.operation].push_back(verdict->ratio);
     means.all.push_back(verdict->ratio);
-    if (verdict->slower()) means.slower.push_back(fmt::format("{} {}", cell.operation, format_size(cell.bytes)));
+    if (verdict->slower()) means.slower.push_back(fmt::format("{} {}", cell.operation, format_bytes(cell.bytes)));
   }
   return text + means_of(means, means_by_library(comparison, transport));
 }

@@ -34,8 +34,8 @@ Json print_machine(const Effort& effort) {
   const Machine machine = this_machine();
   const double flight_ns = flag_flight_ns(effort);
   const std::string distance = std::isnan(flight_ns) ? "one core" : core_distance(flight_ns);
-  fmt::print("# machine: {}, {} cores, L2 {}, L3 {}\n", machine.cpu, machine.cores, format_size(machine.l2_bytes),
-             format_size(machine.l3_bytes));
+  fmt::print("# machine: {}, {} cores, L2 {}, L3 {}\n", machine.cpu, machine.cores, format_bytes(machine.l2_bytes),
+             format_bytes(machine.l3_bytes));
   fmt::print("# flag between two cores, one way: {} ns ({})\n", cell(flight_ns), distance);
   return {{"cpu", machine.cpu},           {"cores", machine.cores},       {"l2_bytes", machine.l2_bytes},
           {"l3_bytes", machine.l3_bytes}, {"flag_ns", number(flight_ns)}, {"distance", distance}};
@@ -56,7 +56,7 @@ Json print_memory(const Effort& effort) {
   for (const Level& level : levels) {
     for (const int threads : {1, 2}) {
       const Bandwidth bandwidth = memory_bandwidth(level.bytes, threads, effort);
-      fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", level.name, format_size(level.bytes), threads,
+      fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", level.name, format_bytes(level.bytes), threads,
                  cell(bandwidth.copy_gbps), cell(bandwidth.reduce_gbps));
       rows.push_back({{"level", level.name},
                       {"bytes_per_thread", level.bytes},
@@ -82,7 +82,7 @@ Json print_all_reduce(const Options& options) {
     const double shm_us = shm_all_reduce_limit_us(bytes, 2, options.rewrite, options.effort());
     const double tcp_us = tcp_exchange_limit_us(bytes, options.effort());
     const auto gbps = [bytes](double us) { return static_cast<double>(bytes) / us / 1000; };
-    fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12} {:>12}\n", format_size(bytes), cell(shm_us), cell(gbps(shm_us)),
+    fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12} {:>12}\n", format_bytes(bytes), cell(shm_us), cell(gbps(shm_us)),
                cell(flag_ns), cell(tcp_us), cell(gbps(tcp_us)));
     std::fflush(stdout);
     rows.push_back(
@@ -105,10 +105,7 @@ Status write_json(const std::string& path, const Json& report) {
   return write_output(path, report.dump({.indent = 2, .sorted = true}) + "\n");
 }
 
-int fail(int code, const std::string& message) {
-  command_line::complain(message);
-  return code;
-}
+using command_line::fail;
 
 // Runs the measurement with the exit codes of docs/formats.md: 1 a wrong result, 2 usage, 77 not available here.
 int run(const Options& options) {

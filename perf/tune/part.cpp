@@ -26,7 +26,7 @@ const CollectiveRow* row_of_collective(Collective collective) {
 
 std::string text_of(const Entrant& entrant, bool small) {
   if (small && entrant.tile_bytes == 0) return entrant.algorithm + " small";
-  return fmt::format("{} {}", entrant.algorithm, format_size(entrant.tile_bytes));
+  return fmt::format("{} {}", entrant.algorithm, format_bytes(entrant.tile_bytes));
 }
 
 class Part {
@@ -64,7 +64,7 @@ class Part {
       if (!elapsed) return elapsed.error();
       if (*elapsed > share_end_s_ + kGrace * request_.seconds) {
         show(fmt::format("{:<6} {:<15} {:>8} and up: not measured, the time for it is over (see --seconds)\n",
-                         transport, name(collective), format_size(bytes)));
+                         transport, name(collective), format_bytes(bytes)));
         return {};
       }
       const auto size = contest.measure(bytes, *elapsed > share_end_s_ * kHurryAt);
@@ -85,7 +85,7 @@ class Part {
                                   [&](const Outcome& each) { return each.entrant == size.own; });
     const Outcome& best = size.outcomes.front();
     show(fmt::format("{:<6} {:<15} {:>8} {:<25} {:>11.2f} {:<25} {:>11.2f} {:>6.2f}\n", transport, name(collective),
-                     format_size(bytes), text_of(own->entrant, size.small), own->time_us,
+                     format_bytes(bytes), text_of(own->entrant, size.small), own->time_us,
                      text_of(best.entrant, size.small), best.time_us, own->time_us / best.time_us));
   }
 

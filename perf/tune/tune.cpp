@@ -21,10 +21,7 @@
 namespace wreath::perf {
 namespace {
 
-int report(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 // Returns the collectives of the table of algorithms that have several rows.
 std::vector<Collective> all_choices() {
@@ -40,7 +37,7 @@ std::vector<Collective> all_choices() {
 int measure_in_threads(TuneRequest request, int ranks, double seconds, Tuning& tuning) {
   request.seconds = seconds;
   const auto times = measure_threads(request, ranks);
-  if (!times) return report(times.error());
+  if (!times) return fail(times.error());
   tuning.times.insert(tuning.times.end(), times->begin(), times->end());
   return 0;
 }
@@ -55,7 +52,7 @@ int measure_times(const TuneRequest& request, int ranks, double seconds, Tuning&
   const Result<Tuning> measured = code == 0 ? read_tuning(part) : Result<Tuning>(empty_tuning());
   ::unlink(part.c_str());
   if (code != 0) return code;
-  if (!measured) return report(measured.error());
+  if (!measured) return fail(measured.error());
   tuning.times.insert(tuning.times.end(), measured->times.begin(), measured->times.end());
   return 0;
 }
@@ -86,7 +83,7 @@ Status prepare(TuneRequest& request) {
   const double bytes = request.memory == MemoryPlace::Device ? 0 : static_cast<double>(request.largest);
   const int ranks = *std::max_element(request.ranks.begin(), request.ranks.end());
   WREATH_TRY(
-      check_host_memory({"--largest " + format_size(request.largest), bytes, kBuffersOfARank}, this_host(ranks)));
+      check_host_memory({"--largest " + format_bytes(request.largest), bytes, kBuffersOfARank}, this_host(ranks)));
   const auto refuse = [](std::string_view reason) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--output: {}", reason)};
   };
@@ -125,9 +122,9 @@ int tune(const TuneRequest& asked) {
   if (request.collectives.empty()) request.collectives = all_choices();
   if (request.start_descriptor >= 0) {
     const Status measured = measure_part(request);
-    return measured ? 0 : report(measured.error());
+    return measured ? 0 : fail(measured.error());
   }
-  if (const Status prepared = prepare(request); !prepared) return report(prepared.error());
+  if (const Status prepared = prepare(request); !prepared) return fail(prepared.error());
   Tuning tuning = beginning(request);
   const bool device = streams(request.memory);
 
@@ -152,8 +149,8 @@ int tune(const TuneRequest& asked) {
     if (const int code = measure_times(request, ranks, left_s, tuning); code != 0) return code;
   }
   // A file that communicators would refuse must not be at the place where they look.
-  if (const auto taken = explain_plan({}, &tuning); !taken) return report(taken.error());
-  if (const Status written = write_tuning(tuning, request.output); !written) return report(written.error());
+  if (const auto taken = explain_plan({}, &tuning); !taken) return fail(taken.error());
+  if (const Status written = write_tuning(tuning, request.output); !written) return fail(written.error());
   fmt::print("\n# {} times in {:.1f} s: {}\n", tuning.times.size(), elapsed_s(), request.output);
   return 0;
 }
