@@ -119,15 +119,15 @@ void address_list(Side& side, M& addresses) {
 }
 
 template <typename Side, typename M>
-void person_fields(Side& side, M& person) {
-  side.number(person.pid);
-  side.number(person.process);
-  side.number(person.host);
-  side.text(person.host_name, kMaxNameBytes);
-  side.text(person.library_version, kMaxNameBytes);
-  side.text(person.unix_name, kMaxNameBytes);
-  side.choice(person.device.kind, EndpointDevice::Kind::Cuda);
-  for (auto& byte : person.device.uuid) side.number(byte);
+void info_fields(Side& side, M& info) {
+  side.number(info.pid);
+  side.number(info.process);
+  side.number(info.host);
+  side.text(info.host_name, kMaxNameBytes);
+  side.text(info.library_version, kMaxNameBytes);
+  side.text(info.unix_name, kMaxNameBytes);
+  side.choice(info.device.kind, EndpointDevice::Kind::Cuda);
+  for (auto& byte : info.device.uuid) side.number(byte);
 }
 
 template <typename Side, typename M>
@@ -135,7 +135,7 @@ requires std::same_as<std::remove_const_t<M>, Hello>
 void fields(Side& side, M& hello) {
   side.number(hello.rank);
   side.number(hello.ranks);
-  person_fields(side, hello);
+  info_fields(side, hello);
   side.flag(hello.need_streams);
   side.number(hello.timeout_ms);
   side.opaque(hello.settings, kMaxSettingsBytes);
@@ -163,7 +163,7 @@ void fields(Side& side, M& table) {
   side.opaque(table.settings, kMaxSettingsBytes);
   side.number(table.link_ms);
   side.list(table.rows, kMaximumRanks, [&](auto& row) {
-    person_fields(side, row);
+    info_fields(side, row);
     address_list(side, row.tcp);
   });
 }

@@ -84,7 +84,7 @@ struct NetAddress {
 };
 
 // Describes a rank and its process.
-struct Person {
+struct RankInfo {
   std::int32_t pid = 0;
   std::uint64_t process = 0;
   std::uint64_t host = 0;
@@ -96,7 +96,7 @@ struct Person {
 };
 
 // A rank sends this to the meeting point first. It says which rank comes and what it wants.
-struct Hello : Person {
+struct Hello : RankInfo {
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   bool need_streams = false;
@@ -118,7 +118,7 @@ struct Listening {
   std::string error;
 };
 
-struct TableRow : Person {
+struct TableRow : RankInfo {
   std::vector<NetAddress> tcp;
 };
 
