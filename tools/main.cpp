@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/printable.hpp"
 #include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 
@@ -53,8 +52,7 @@ int run(int argc, char** argv) {
   }
   if (const auto ending = app.read(argc, argv)) {
     if (ending->code == 0) fmt::print("{}", ending->text);
-    if (ending->code != 0)
-      fmt::print(stderr, "wreath: error: {}\n{}\n", printable_lines(ending->text), help_of(argc, argv));
+    if (ending->code != 0) command_line::complain_of_usage(ending->text + "\n" + help_of(argc, argv));
     return ending->code;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {

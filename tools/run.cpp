@@ -183,7 +183,7 @@ Status complete(RunArguments& arguments, const std::vector<std::string>& parsed,
 int run(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   if (arguments.agent) return launcher::run_remote_agent();
   if (const Status ready = complete(arguments, parsed, after); !ready) {
-    command_line::complain(ready.error().message);
+    command_line::complain_of_usage(ready.error().message);
     return exit_code(ready.error().code);
   }
   warn_of_strangers();

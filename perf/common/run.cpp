@@ -15,7 +15,6 @@
 #include "perf/common/baseline.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
-#include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"
@@ -25,7 +24,8 @@ namespace wreath::perf {
 namespace {
 
 int stop(const Stop& what) {
-  std::fputs(printable_lines(what.text).c_str(), what.exit_code == 0 ? stdout : stderr);
+  if (what.exit_code == 0) fmt::print("{}", what.text);
+  if (what.exit_code != 0) command_line::complain_of_usage(what.text);
   return what.exit_code;
 }
 
@@ -160,10 +160,7 @@ int write_files(const Report& report, const Kept* beside) {
   return std::max({json, csv, html});
 }
 
-int fail(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 // Judges the run, and then writes its files, since a baseline may be the file to write. Returns the exit code.
 int finish(const Report& report) {
@@ -238,10 +235,7 @@ void run_thread(Communicator& communicator, const Limits& limits, const Collecti
 
 int run_ranks(const CollectiveRow& row, const Options& options) {
   auto team = connect(row, options);
-  if (!team) {
-    command_line::complain(team.error().message);
-    return exit_code(team.error().code);
-  }
+  if (!team) return fail(team.error());
   Outcome outcome;
   std::vector<Communicator>& all = team->communicators;
   const Status ran = command_line::run_threads(static_cast<int>(all.size()), [&](int i) -> Status {
@@ -251,9 +245,7 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
     if (!thrown) (void)own.abort();
     return thrown;
   });
-  if (ran) return outcome.code();
-  command_line::complain(ran.error().message);
-  return exit_code(ran.error().code);
+  return ran ? outcome.code() : fail(ran.error());
 }
 
 }  // namespace
@@ -299,8 +291,7 @@ Status check_kept_files(const CollectiveRow& row, const Options& options, int ra
 int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command) {
   const auto known = [&](const CollectiveRow& row) { return row.program == command.front(); };
   if (std::none_of(collectives().begin(), collectives().end(), known)) {
-    return stop({2, fmt::format("wreath: error: {}: give a perf tool's name first, and its flags after it\n",
-                                command.front())});
+    return stop({2, fmt::format("{}: give a perf tool's name first, and its flags after it", command.front())});
   }
   const CollectiveRow& row = row_of(command.front());
   std::vector<std::string> on_host = command;
@@ -310,7 +301,7 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
   const auto parsed = parse_options(row, on_host);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
   const Options& options = std::get<Options>(parsed);
-  if (streams(options.memory)) return stop({2, "wreath: error: --memory: only host and shared in a comparison\n"});
+  if (streams(options.memory)) return stop({2, "--memory: only host and shared in a comparison"});
   Outcome outcome;
   (void)run_member(member, row, options, {std::string(transport), {}}, outcome);
   return outcome.code();
@@ -331,14 +322,14 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
   const Options& options = std::get<Options>(parsed);
   if (options.ranks > 0 && options.start_descriptor < 0 && under_launcher()) {
-    return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process; drop --ranks, or unset "
-                                "the launcher's variables\n",
+    return stop({2, fmt::format("--ranks {}: a launcher started this process; drop --ranks, or unset the launcher's "
+                                "variables",
                                 options.ranks)});
   }
-  if (const Status met = check_met(options); !met) return fail(met.error());
+  if (const Status met = check_met(options); !met) return stop({exit_code(met.error().code), met.error().message});
   const auto able = check_group(row, options, expected_ranks(options));
   if (!able && options.start_descriptor < 0) {
-    return stop({exit_code(able.error().code), fmt::format("wreath: error: {}\n", able.error().message)});
+    return stop({exit_code(able.error().code), able.error().message});
   }
   if (const auto device = device_of(options.memory, 0); !device) return fail(device.error());
   if (is_first_process(options)) {

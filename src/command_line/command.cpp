@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include "src/base/printable.hpp"
+#include "src/command_line/program.hpp"
 #include "src/command_line/style.hpp"
 
 namespace wreath::command_line {
@@ -176,8 +176,7 @@ std::optional<int> Program::parse(int argc, char** argv) const {
     fmt::print("{}", ending->text);
     return 0;
   }
-  fmt::print(stderr, "wreath: error: {}\n`{} --help` explains the flags\n", printable_lines(ending->text),
-             app_->get_name());
+  complain_of_usage(fmt::format("{}\n`{} --help` explains the flags", ending->text, app_->get_name()));
   return ending->code;
 }
 

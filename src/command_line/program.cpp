@@ -13,6 +13,7 @@
 
 #include "src/base/printable.hpp"
 #include "src/command_line/threads.hpp"
+#include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::command_line {
@@ -24,10 +25,7 @@ void open_standard_streams() {
   if (opened > STDERR_FILENO) (void)::close(opened);
 }
 
-int output_lost(const std::string& why) {
-  complain("standard output: " + why);
-  return exit_code(ErrorCode::System);
-}
+int output_lost(const std::string& why) { return fail(exit_code(ErrorCode::System), "standard output: " + why); }
 
 }  // namespace
 
@@ -36,6 +34,19 @@ void complain(std::string_view text) {
   (void)std::fputs(("wreath: error: " + printable_lines(text) + "\n").c_str(), stderr);
 }
 
+void complain_of_usage(std::string_view text) {
+  const auto job = environment_job();
+  if (job && (job->local_rank >= 0 ? job->local_rank : job->rank) > 0) return;
+  complain(text);
+}
+
+int fail(int code, std::string_view text) {
+  complain(text);
+  return code;
+}
+
+int fail(const Error& error) { return fail(exit_code(error.code), error.message); }
+
 int run_main(const std::function<int()>& body) {
   open_standard_streams();
   int code = 1;
@@ -43,9 +54,7 @@ int run_main(const std::function<int()>& body) {
     code = body();
   } catch (const std::exception& thrown) {
     if (std::ferror(stdout) != 0) return output_lost(std::strerror(errno));
-    const Error error = error_of(thrown);
-    complain(error.message);
-    return exit_code(error.code);
+    return fail(error_of(thrown));
   }
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return code;

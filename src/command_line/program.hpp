@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/command_line/command.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath::command_line {
 
@@ -16,5 +17,13 @@ int run_main(const std::function<int()>& body);
 // Prints `text` on standard error as an error of ours. Texts of files, hosts and peers in it cannot control the
 // terminal.
 void complain(std::string_view text);
+
+// Prints `text`, which says what is wrong with the command line, as complain() does. All ranks of a job have the same
+// command line, so only the first rank of each host prints it, and a process without a known number.
+void complain_of_usage(std::string_view text);
+
+// Prints an error as complain() does, and returns its exit code.
+int fail(int code, std::string_view text);
+int fail(const Error& error);
 
 }  // namespace wreath::command_line

@@ -1,8 +1,9 @@
 // This file parses train_gpt's options.
 #include "examples/train_gpt/run/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -64,8 +65,8 @@ bool apply_preset(int argc, char** argv, CommandLine& line) {
       preset.apply(line);
       return true;
     }
-    std::fprintf(stderr, "wreath: error: --preset %s: there are shakespeare-char, shakespeare-char-gpu, tiny\n",
-                 std::string(argument).c_str());
+    command_line::complain_of_usage(
+        fmt::format("--preset {}: there are shakespeare-char, shakespeare-char-gpu, tiny", argument));
     return false;
   }
   return true;
@@ -216,7 +217,7 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
   if (const auto code = app.parse(argc, argv)) return code;
   if (app.count("--decay-steps") == 0) into.train.decay_steps = into.train.steps;
   if (const Status fits = check_all(app, into); !fits) {
-    std::fprintf(stderr, "wreath: error: %s\n", fits.error().message.c_str());
+    command_line::complain_of_usage(fits.error().message);
     return 2;
   }
   return std::nullopt;

@@ -254,7 +254,7 @@ TEST(EveryProgram, ThatStartsRanksSaysWhereMpiexecStartedIt) {
         "train_gpt --preset tiny --dp 2 --steps 1", "wreath_check --ranks 1", "wreath tune --seconds 1"}) {
     const std::string line = each;
     if (!was_built(line)) continue;
-    const Outcome outcome = run_program(line + " </dev/null", "PMI_RANK=1 PMI_SIZE=3 ");
+    const Outcome outcome = run_program(line + " </dev/null", "PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0 ");
     EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("PMI_SIZE=3, but Wreath does not meet")) << line;
   }
@@ -262,6 +262,40 @@ TEST(EveryProgram, ThatStartsRanksSaysWhereMpiexecStartedIt) {
     const Outcome outcome = run_program(line, "PMI_RANK=1 PMI_SIZE=3 ");
     EXPECT_EQ(outcome.exit_code, 0) << line << ": " << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("warning: PMI_SIZE=3, but Wreath does not meet")) << line;
+  }
+}
+
+// Each rank of a job gets the same wrong line.
+TEST(EveryProgram, OfAJobRefusesItsLineInWordsOnceAHost) {
+  // Each launcher starts rank 2 of 4, which is the second of its host.
+  const std::string second_of_its_host[] = {
+      "WREATH_RANK=2 WREATH_RANKS=4 WREATH_LOCAL_RANK=1 ",
+      "WREATH_RANK=2 WREATH_RANKS=4 ",
+      "RANK=2 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ",
+      "SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_ID=0 SLURM_LOCALID=1 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n0 ",
+      "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 ",
+      "PMI_SIZE=4 PMI_RANK=2 MPI_LOCALRANKID=1 "};
+  const std::string first_or_unknown[] = {"WREATH_RANK=2 WREATH_RANKS=4 WREATH_LOCAL_RANK=0 ",
+                                          "WREATH_RANK=0 WREATH_RANKS=4 ",
+                                          "RANK=2 WORLD_SIZE=4 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ",
+                                          "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 ",
+                                          "PMI_SIZE=4 PMI_RANK=2 ",
+                                          "PMIX_RANK=2 ",
+                                          "RANK=2 "};
+  for (const std::string line : {"all_reduce_perf --no-such-flag", "all_reduce_perf -b 3Q", "overlap_perf --ranks none",
+                                 "wreath topo --no-such-flag", "wreath run --hosts a --hostfile b true",
+                                 "train_gpt --preset none", "train_gpt --dp none"}) {
+    if (!was_built(line)) continue;
+    for (const std::string& variables : second_of_its_host) {
+      const Outcome outcome = run_program(line + " </dev/null", variables);
+      EXPECT_EQ(outcome.exit_code, kUsage) << variables << line;
+      EXPECT_EQ(outcome.text, "") << variables << line;
+    }
+    for (const std::string& variables : first_or_unknown) {
+      const Outcome outcome = run_program(line + " </dev/null", variables);
+      EXPECT_EQ(outcome.exit_code, kUsage) << variables << line;
+      EXPECT_THAT(outcome.text, HasSubstr("wreath: error: ")) << variables << line;
+    }
   }
 }
 
