@@ -52,25 +52,22 @@ std::int64_t now_ns() {
       .count();
 }
 
-int fail(int code, const std::string& message) {
-  command_line::complain(message);
-  return code;
-}
+using command_line::fail;
 
 int run_rank(const Options& options) {
   const auto place = read_place(options.start_descriptor);
-  if (!place) return fail(exit_code(place.error().code), place.error().message);
+  if (!place) return fail(place.error());
   CommunicatorOptions wanted;
   if (!options.transport.empty()) wanted.transports = {options.transport};
   Times times;
   times.begun_ns = now_ns();
   auto communicator = Communicator::create(place->id, place->process, place->processes, wanted);
-  if (!communicator) return fail(exit_code(communicator.error().code), communicator.error().message);
+  if (!communicator) return fail(communicator.error());
   times.made_ns = now_ns();
   float values[2] = {1, 2};
   const Status summed = communicator->all_reduce(values, values, 2, DataType::Float32);
   times.first_ns = now_ns();
-  if (!summed) return fail(exit_code(summed.error().code), summed.error().message);
+  if (!summed) return fail(summed.error());
   if (values[1] != 2 * static_cast<float>(place->processes)) return fail(1, "the first result is wrong");
   const auto at = static_cast<off_t>(sizeof times) * place->process;
   const bool written = ::pwrite(options.times_descriptor, &times, sizeof times, at) == sizeof times;
@@ -164,7 +161,7 @@ int run(int argc, char** argv) {
   if (const auto code = app.parse(argc, argv)) return *code;
   if (options.start_descriptor >= 0) return run_rank(options);
   const Status once = check_started_once();
-  return once ? measure(options, argv[0]) : fail(exit_code(once.error().code), once.error().message);
+  return once ? measure(options, argv[0]) : fail(once.error());
 }
 
 }  // namespace

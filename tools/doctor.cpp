@@ -8,6 +8,7 @@
 
 #include "src/base/config.hpp"
 #include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "tools/doctor/findings.hpp"
 #include "tools/doctor/memory.hpp"
@@ -26,10 +27,7 @@ struct DoctorArguments {
 
 constexpr int kMostDoctorRanks = 1024;
 
-int complain(const Error& error) {
-  fmt::print(stderr, "wreath: error: doctor: {}\n", error.message);
-  return exit_code(error.code);
-}
+int complain(const Error& error) { return command_line::fail(exit_code(error.code), "doctor: " + error.message); }
 
 Status check_doctor(const DoctorArguments& arguments) {
   WREATH_TRY(check_root(arguments.root));

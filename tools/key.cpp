@@ -17,10 +17,7 @@ std::function<int()> add_key(const command_line::Command& command) {
   command.add_flag("--force", *force, "replace the key that is there; running jobs keep the old one");
   return [force] {
     const auto path = create_key_file(*force);
-    if (!path) {
-      command_line::complain(path.error().message);
-      return exit_code(path.error().code);
-    }
+    if (!path) return command_line::fail(path.error());
     fmt::print("{}\n", *path);
     return 0;
   };

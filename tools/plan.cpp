@@ -107,9 +107,20 @@ std::vector<Problem> problems_of(const Algorithm& row, int ranks, const PlanArgu
   return problems;
 }
 
-int report(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
+Result<PlanCases> cases_of(const PlanArguments& arguments, const std::string& ranks) {
+  const Result<RankRange> range = ranks_of(arguments, ranks);
+  if (!range) return range.error();
+  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
+  if (!rows) return rows.error();
+  const Result<PlanShape> shape = parse_shape(arguments);
+  if (!shape) return shape.error();
+  PlanCases cases{*range, *shape, {}};
+  for (const Algorithm* row : *rows) {
+    for (int n = range->first; n <= range->last; ++n) {
+      for (const Problem& problem : problems_of(*row, n, arguments, false)) cases.problems.emplace_back(row, problem);
+    }
+  }
+  return cases;
 }
 
 namespace {
@@ -138,21 +149,13 @@ Status show_row(const Algorithm& row, const Problem& problem, Rank only, const P
 }
 
 int run_show(const PlanArguments& arguments) {
-  const Result<RankRange> ranks = ranks_of(arguments, "4");
-  if (!ranks) return report(ranks.error());
-  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
-  if (!rows) return report(rows.error());
-  const Result<PlanShape> shape = parse_shape(arguments);
-  if (!shape) return report(shape.error());
+  const Result<PlanCases> cases = cases_of(arguments, "4");
+  if (!cases) return command_line::fail(cases.error());
 
   Json plans = Json::array();
-  for (const Algorithm* row : *rows) {
-    for (int n = ranks->first; n <= ranks->last; ++n) {
-      for (const Problem& problem : problems_of(*row, n, arguments, false)) {
-        const Status status = show_row(*row, problem, arguments.rank, *shape, arguments.json ? &plans : nullptr);
-        if (!status) return report(status.error());
-      }
-    }
+  for (const auto& [row, problem] : cases->problems) {
+    const Status status = show_row(*row, problem, arguments.rank, cases->shape, arguments.json ? &plans : nullptr);
+    if (!status) return command_line::fail(status.error());
   }
   if (arguments.json) fmt::print("{}\n", Json{{"plans", plans}}.dump({.indent = 2, .sorted = true}));
   return 0;
@@ -172,13 +175,17 @@ void add_common(const command_line::Command& command, PlanArguments& arguments) 
 
 constexpr const char* kSizeHelp =
     "bytes of float32 of the vector, or of all blocks together (of one rank's input, for all_to_all); "
-    "K M G are binary";
+    "K M G T are binary";
+
+void add_problem(const command_line::Command& command, PlanArguments& arguments, const char* ranks) {
+  command.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
+  command.add_option("SIZE", arguments.size, kSizeHelp).required();
+  command.add_option("--ranks", arguments.ranks, ranks).type_name("N");
+}
 
 void add_show(const command_line::Command& plan, PlanArguments& arguments) {
   const command_line::Command show = plan.add_subcommand("show", "print the steps of each rank, lane by lane");
-  show.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
-  show.add_option("SIZE", arguments.size, kSizeHelp).required();
-  show.add_option("--ranks", arguments.ranks, "N or A..B (default 4)").type_name("N");
+  add_problem(show, arguments, "N or A..B (default 4)");
   command_line::add_number(show, "--rank", arguments.rank, {0}, "only this rank").type_name("RANK");
   add_common(show, arguments);
   show.footer(
@@ -210,9 +217,7 @@ void add_verify(const command_line::Command& plan, PlanArguments& arguments) {
 
 void add_simulate(const command_line::Command& plan, PlanArguments& arguments) {
   const command_line::Command simulate = plan.add_subcommand("simulate", "time schedules on a machine of equal links");
-  simulate.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
-  simulate.add_option("SIZE", arguments.size, kSizeHelp).required();
-  simulate.add_option("--ranks", arguments.ranks, "N or A..B (default 8)").type_name("N");
+  add_problem(simulate, arguments, "N or A..B (default 8)");
   command_line::add_number(simulate, "--latency", arguments.model.latency_us, {0}, "us of a message")
       .type_name("NUMBER")
       .capture_default_str();
@@ -242,9 +247,7 @@ std::string transports_text() {
 void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
   const command_line::Command explain =
       plan.add_subcommand("explain", "say which plan a call gets, and why not another");
-  explain.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
-  explain.add_option("SIZE", arguments.size, kSizeHelp).required();
-  explain.add_option("--ranks", arguments.ranks, "N (default 2)").type_name("N");
+  add_problem(explain, arguments, "N (default 2)");
   explain.add_option("--transport", arguments.transport, transports_text())
       .one_of(transports_between_processes())
       .capture_default_str();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "wreath/plan.hpp"
@@ -47,8 +48,14 @@ Result<PlanShape> parse_shape(const PlanArguments& arguments);
 // Returns the problems that a row supports on `ranks` ranks. Their root is the one of the arguments, each root where
 // `every_root` is true, or else root 0.
 std::vector<Problem> problems_of(const Algorithm& row, int ranks, const PlanArguments& arguments, bool every_root);
-// Prints the error and returns the exit code.
-int report(const Error& error);
+
+// The problems of a question about schedules, with the row that each is for.
+struct PlanCases {
+  RankRange ranks;
+  PlanShape shape;
+  std::vector<std::pair<const Algorithm*, Problem>> problems;
+};
+Result<PlanCases> cases_of(const PlanArguments& arguments, const std::string& ranks);
 
 // These functions run the subcommands and return their exit codes.
 int run_plan_verify(const PlanArguments& arguments);

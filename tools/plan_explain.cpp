@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
 #include "tools/plan.hpp"
 #include "wreath/transport.hpp"
@@ -162,12 +163,12 @@ Result<std::optional<Tuning>> tuning_of(const PlanArguments& arguments, std::str
 
 int run_plan_explain(const PlanArguments& arguments) {
   const Result<PlanQuestion> question = question_of(arguments);
-  if (!question) return report(question.error());
+  if (!question) return command_line::fail(question.error());
   Answer answer{*question, arguments.transport, {}, {}};
   const Result<std::optional<Tuning>> tuning = tuning_of(arguments, answer.source);
-  if (!tuning) return report(tuning.error());
+  if (!tuning) return command_line::fail(tuning.error());
   Result<PlanExplanation> explanation = explain_plan(*question, *tuning ? &**tuning : nullptr);
-  if (!explanation) return report(explanation.error());
+  if (!explanation) return command_line::fail(explanation.error());
   answer.explanation = *std::move(explanation);
   arguments.json ? print_json(answer) : print(answer);
   return 0;

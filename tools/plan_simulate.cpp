@@ -1,6 +1,7 @@
 // The subcommand `wreath plan simulate`: times rows on a machine of equal links.
 #include <fmt/format.h>
 
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
 #include "tools/plan.hpp"
 #include "wreath/units.hpp"
@@ -35,28 +36,21 @@ Json to_json(const Algorithm& row, const Problem& problem, const Simulated& simu
 }  // namespace
 
 int run_plan_simulate(const PlanArguments& arguments) {
-  const Result<RankRange> ranks = ranks_of(arguments, "8");
-  if (!ranks) return report(ranks.error());
-  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
-  if (!rows) return report(rows.error());
-  const Result<PlanShape> shape = parse_shape(arguments);
-  if (!shape) return report(shape.error());
+  const Result<PlanCases> cases = cases_of(arguments, "8");
+  if (!cases) return command_line::fail(cases.error());
 
   Json results = Json::array();
-  for (const Algorithm* row : *rows) {
-    for (int n = ranks->first; n <= ranks->last; ++n) {
-      for (const Problem& problem : problems_of(*row, n, arguments, false)) {
-        const Result<Simulated> simulated = simulate(*row, problem, point_of(problem, *shape), arguments.model);
-        if (!simulated) return report(simulated.error());
-        if (!arguments.json && results.empty()) print_header(*shape, arguments.model);
-        if (!arguments.json) print_row(*row, n, *simulated);
-        results.push_back(to_json(*row, problem, *simulated));
-      }
-    }
+  for (const auto& [row, problem] : cases->problems) {
+    const Result<Simulated> simulated = simulate(*row, problem, point_of(problem, cases->shape), arguments.model);
+    if (!simulated) return command_line::fail(simulated.error());
+    if (!arguments.json && results.empty()) print_header(cases->shape, arguments.model);
+    if (!arguments.json) print_row(*row, problem.ranks, *simulated);
+    results.push_back(to_json(*row, problem, *simulated));
   }
   if (results.empty()) {
-    return report({ErrorCode::InvalidArgument,
-                   fmt::format("nothing to simulate: none of these rows serves {} ranks", range_text(*ranks)), -1});
+    return command_line::fail(
+        {ErrorCode::InvalidArgument,
+         fmt::format("nothing to simulate: none of these rows serves {} ranks", range_text(cases->ranks)), -1});
   }
   if (arguments.json) fmt::print("{}\n", Json{{"results", results}}.dump({.indent = 2, .sorted = true}));
   return 0;

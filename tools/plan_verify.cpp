@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"
 #include "src/json/value.hpp"
 #include "tools/plan.hpp"
@@ -190,11 +191,11 @@ Result<Prove> choose_proof(const PlanArguments& arguments) {
 
 int run_plan_verify(const PlanArguments& arguments) {
   const Result<RankRange> ranks = ranks_of(arguments, "1..64");
-  if (!ranks) return report(ranks.error());
+  if (!ranks) return command_line::fail(ranks.error());
   const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
-  if (!rows) return report(rows.error());
+  if (!rows) return command_line::fail(rows.error());
   const Result<Prove> prove = choose_proof(arguments);
-  if (!prove) return report(prove.error());
+  if (!prove) return command_line::fail(prove.error());
 
   const Clock::time_point start = Clock::now();
   Prover prover(*rows, *ranks, arguments, *prove);
@@ -207,8 +208,9 @@ int run_plan_verify(const PlanArguments& arguments) {
     results.push_back(to_json(proof, *ranks));
   }
   if (proved && cases == 0) {
-    return report({ErrorCode::InvalidArgument,
-                   fmt::format("nothing to prove: none of these rows serves {} ranks", range_text(*ranks)), -1});
+    return command_line::fail({ErrorCode::InvalidArgument,
+                               fmt::format("nothing to prove: none of these rows serves {} ranks", range_text(*ranks)),
+                               -1});
   }
   if (arguments.json) fmt::print("{}\n", Json{{"results", results}}.dump({.indent = 2, .sorted = true}));
   if (!arguments.json) {

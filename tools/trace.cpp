@@ -24,11 +24,6 @@ struct TraceArguments {
   std::string output = "wreath-trace.json";
 };
 
-int complain(const std::string& text) {
-  command_line::complain(text);
-  return 2;
-}
-
 std::vector<fs::path> traces_in(const std::string& directory) {
   std::vector<fs::path> paths;
   std::error_code ignored;
@@ -42,21 +37,18 @@ std::vector<fs::path> traces_in(const std::string& directory) {
 
 int join(const TraceArguments& arguments) {
   const std::vector<fs::path> paths = traces_in(arguments.directory);
-  if (paths.empty()) return complain(fmt::format("no wreath-trace-*.json in {}", arguments.directory));
+  if (paths.empty()) return command_line::fail(2, fmt::format("no wreath-trace-*.json in {}", arguments.directory));
   Json all{{"displayTimeUnit", "ns"}, {"traceEvents", Json::array()}};
   for (const fs::path& path : paths) {
     std::ifstream file(path);
     const Json one = Json::read(file).value_or(Json());
     if (!one["traceEvents"].is_array()) {
-      return complain(fmt::format("{} is not a trace", path.string()));
+      return command_line::fail(2, fmt::format("{} is not a trace", path.string()));
     }
     for (const Json& event : one["traceEvents"]) all["traceEvents"].push_back(event);
   }
   const Status written = write_output(arguments.output, all.dump({.sorted = true}) + "\n");
-  if (!written) {
-    complain(written.error().message);
-    return exit_code(written.error().code);
-  }
+  if (!written) return command_line::fail(written.error());
   fmt::print("{}: {} ranks, {} events; open it in https://ui.perfetto.dev or chrome://tracing\n", arguments.output,
              paths.size(), all["traceEvents"].size());
   return 0;

@@ -27,11 +27,6 @@ struct TuneArguments {
   std::string largest = "64M";
 };
 
-int refuse_tune(const std::string& text) {
-  command_line::complain(text);
-  return kTuneUsage;
-}
-
 int run(TuneArguments& arguments) {
   perf::TuneRequest& request = arguments.request;
   for (const int ranks : arguments.more_ranks) {
@@ -41,17 +36,18 @@ int run(TuneArguments& arguments) {
   for (const std::string& each : arguments.collectives) {
     const auto collective = parse_collective(each);
     const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;
-    if (!tuned) return refuse_tune(fmt::format("--collective {}: there is nothing to choose for it", each));
+    if (!tuned)
+      return command_line::fail(kTuneUsage, fmt::format("--collective {}: there is nothing to choose for it", each));
     request.collectives.push_back(*collective);
   }
   request.memory = perf::parse_memory_place(arguments.memory).value();  // one of the option's words
   if (perf::streams(request.memory)) perf::set_cuda_environment();
   const auto smallest = parse_bytes(arguments.smallest);
   const auto largest = parse_bytes(arguments.largest);
-  if (!smallest || !largest) return refuse_tune((smallest ? largest : smallest).error().message);
+  if (!smallest || !largest) return command_line::fail(kTuneUsage, (smallest ? largest : smallest).error().message);
   if (*smallest < 1 || *smallest > *largest) {
-    return refuse_tune(fmt::format("--smallest {} --largest {}: at least a byte, and in this order", arguments.smallest,
-                                   arguments.largest));
+    return command_line::fail(kTuneUsage, fmt::format("--smallest {} --largest {}: at least a byte, and in this order",
+                                                      arguments.smallest, arguments.largest));
   }
   request.smallest = *smallest;
   request.largest = *largest;

@@ -11,10 +11,7 @@
 namespace wreath::gpt {
 namespace {
 
-int fail(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 int end(const Ending& ending) {
   if (!ending.status && ending.tells) command_line::complain(ending.status.error().message);

@@ -92,10 +92,7 @@ Result<int> check_group_of(Member& member, const Arguments& arguments, const Pas
   return code;
 }
 
-int fail(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 int run_started(const Arguments& arguments) {
   const auto run = [&]() -> Result<int> {

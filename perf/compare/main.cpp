@@ -41,10 +41,7 @@ struct Arguments {
   int near_pairs = 40;
 };
 
-int fail(int code, const std::string& message) {
-  command_line::complain(message);
-  return code;
-}
+using command_line::fail;
 
 // Returns the codes that were kept for a transport and operation; empty: none were kept.
 std::set<std::string> kept_codes(const std::string& path, const std::string& transport, const std::string& operation) {
@@ -130,7 +127,7 @@ int compare_builds(Arguments& arguments, const std::string& command) {
   if (!report) return fail(1, report.error().message);
   fmt::print("{}", to_text(*report, arguments.near_pairs));
   const Status json = write_text(arguments.json_file, to_json(*report, arguments.near_pairs));
-  if (!json) return fail(exit_code(json.error().code), json.error().message);
+  if (!json) return fail(json.error());
   return exit_code(*report);
 }
 
@@ -166,7 +163,7 @@ int compare(Arguments& arguments, const std::string& command) {
   const Status json = write_text(arguments.json_file, to_json(comparison));
   const Status html = write_text(arguments.html_file, to_html(comparison));
   for (const Status* each : {&kept, &settings, &json, &html}) {
-    if (!*each) return fail(exit_code(each->error().code), each->error().message);
+    if (!*each) return fail(each->error());
   }
   return wrong_results(comparison.cells) > 0 ? 1 : 0;
 }
@@ -212,7 +209,7 @@ int parse_and_run(int argc, char** argv) {
       "Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
   add_flags(app, arguments);
   if (const auto code = app.parse(argc, argv)) return *code;
-  if (const Status once = check_started_once(); !once) return fail(exit_code(once.error().code), once.error().message);
+  if (const Status once = check_started_once(); !once) return fail(once.error());
   for (const std::string& text : arguments.sizes) {
     const auto size = parse_size(text);
     if (!size) return fail(2, "--sizes: '" + text + "' is not a size");

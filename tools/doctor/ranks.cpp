@@ -96,10 +96,7 @@ Result<std::vector<RankHeld>> hold_ranks(int ranks) {
     RankHeld seen;
     seen.rank = rank;
     const Status measured = measure(id, ranks, seen);
-    if (!measured) {
-      command_line::complain(measured.error().message);
-      return exit_code(measured.error().code);
-    }
+    if (!measured) return command_line::fail(measured.error());
     // A pipe takes a value of this size as one piece.
     return ::write(results[1], &seen, sizeof seen) == static_cast<ssize_t>(sizeof seen) ? 0 : 1;
   };
