@@ -37,7 +37,7 @@ class Member {
 };
 
 // The member of a real communicator, which must live longer than the member.
-class CommunicatorMember final : public Member {
+class CommunicatorMember : public Member {
  public:
   explicit CommunicatorMember(Communicator& communicator) : communicator_(communicator) {}
   int rank() const override { return communicator_.rank(); }

@@ -62,21 +62,21 @@ Result<Buffers> Buffers::make(std::size_t bytes, std::size_t offset, const Buffe
   if (!stream) return stream.error();
   buffers.stream = *std::move(stream);
   auto patterns = DevicePatterns::make(*buffers.stream);
-  if (!patterns) return patterns.error();
-  buffers.patterns = *std::move(patterns);
+  if (!patterns && (memory.checked || patterns.error().code != ErrorCode::Unavailable)) return patterns.error();
+  if (patterns) buffers.patterns = *std::move(patterns);
   return buffers;
 }
 
 Status Buffers::fill(std::span<std::byte> target, const Pattern& pattern, std::size_t first) const {
   if (patterns != nullptr) return patterns->fill(target, pattern, first);
-  pattern.fill(target, first);
+  if (stream == nullptr) pattern.fill(target, first);
   return {};
 }
 
 Result<std::uint64_t> Buffers::count_wrong(std::span<const std::byte> data, const Pattern& pattern,
                                            std::size_t first) const {
   if (patterns != nullptr) return patterns->count_wrong(data, pattern, first);
-  return pattern.count_wrong(data, first);
+  return stream == nullptr ? pattern.count_wrong(data, first) : std::uint64_t{0};
 }
 
 Status Buffers::set_guards(const GuardedBuffer& buffer, std::size_t bytes) const {

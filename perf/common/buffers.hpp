@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
+#include "perf/base/device_patterns.hpp"
 #include "perf/base/pattern.hpp"
 #include "perf/base/streamed.hpp"
-#include "perf/kernels/device_patterns.hpp"
 #include "wreath/memory.hpp"
 #include "wreath/result.hpp"
 
@@ -28,6 +28,8 @@ struct Unmap {
 struct BufferMemory {
   MemoryPlace place = MemoryPlace::Host;
   Device* device = nullptr;  // of a place that has one
+  // Whether results are checked. Only then the device must have kernels for patterns.
+  bool checked = true;
 };
 
 // A buffer of `bytes` usable bytes, with 64 guard bytes before and after. The usable bytes start `offset` bytes after
@@ -53,7 +55,8 @@ struct Buffers {
   GuardedBuffer output;
   // The stream of the calls; null: they have none. The stream ends before the memory.
   std::unique_ptr<Stream> stream;
-  // The patterns of the device that has the memory; null: the host writes and compares.
+  // The patterns of the device that has the memory. Null where there is a stream: nothing is filled or compared. Null
+  // where there is none: the host does it.
   std::unique_ptr<DevicePatterns> patterns;
   static Result<Buffers> make(std::size_t bytes, std::size_t offset, const BufferMemory& memory);
 

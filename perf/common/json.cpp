@@ -128,6 +128,12 @@ Json result(const Report& report, const ReportRow& row) {
   json["experiment_name"] = "";
   json["wreath"] = {{"plan", plan_json(row.plan)}};
   json["wreath"]["limit_us"] = row.limit_us ? Json(*row.limit_us) : Json(nullptr);
+  if (row.peer) {
+    json["wreath"]["peer"] = {{"time", row.peer->time_us},
+                              {"ratio", row.peer->ratio},
+                              {"plan", row.peer->plan},
+                              {"samples_us", row.peer->samples_us}};
+  }
   if (report.options.repeats > 1) {
     json["wreath"]["out_of_place"] = repeats(row.out_of_place);
     json["wreath"]["in_place"] = row.in_place ? repeats(*row.in_place) : Json(nullptr);
@@ -151,6 +157,7 @@ Json own_keys(const Report& report) {
                {"unalign_elements", o.unalign},
                {"rewrite", o.rewrite},
                {"repeats", o.repeats},
+               {"peer", o.peer.empty() ? Json(nullptr) : Json(o.peer)},
                {"average_mode", static_cast<int>(o.average)},
                {"clock_ns", report.clock_ns},
                {"flag_ns", report.flag_ns > 0 ? Json(report.flag_ns) : Json(nullptr)},

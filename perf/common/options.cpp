@@ -10,8 +10,9 @@
 #include <limits>
 
 #include "perf/base/flags.hpp"
+#include "perf/base/kernels.hpp"
 #include "perf/common/limit.hpp"
-#include "perf/kernels/kernels.hpp"
+#include "perf/common/peer.hpp"
 #include "src/command_line/numbers.hpp"
 #include "src/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
@@ -123,22 +124,22 @@ void add_choice(const command_line::Command& app, const std::string& flag, const
   });
 }
 
-// Adds a flag for a row of a table by its name, or for "all".
+// Adds a flag for rows of a table by their names, or for "all".
 template <typename T>
 void add_rows(const command_line::Command& app, const std::string& flags, const std::string& help,
               std::span<const T> all, std::optional<T> (*parse)(std::string_view) noexcept, std::vector<T>& target) {
-  add(app, flags, help, "NAME|all", [=, &target](const std::string& text) {
-    if (text == "all") {
-      target.assign(all.begin(), all.end());
-      return;
+  add(app, flags, help, "NAME,...|all", [=, &target](const std::string& text) {
+    target.clear();
+    if (text == "all") target.assign(all.begin(), all.end());
+    for (const std::string& each : text == "all" ? std::vector<std::string>() : command_line::split(text, ',')) {
+      const auto row = parse(each);
+      if (!row) {
+        std::vector<std::string_view> known;
+        for (const T one : all) known.push_back(name(one));
+        refuse(first_name(flags), each, fmt::format("unknown; known are {}, all", fmt::join(known, ", ")));
+      }
+      target.push_back(*row);
     }
-    const auto row = parse(text);
-    if (!row) {
-      std::vector<std::string_view> known;
-      for (const T each : all) known.push_back(name(each));
-      refuse(first_name(flags), text, fmt::format("unknown; known are {}, all", fmt::join(known, ", ")));
-    }
-    target = {*row};
   });
 }
 
@@ -249,6 +250,13 @@ void add_output_flags(const command_line::Command& app, const CollectiveRow& row
   add(app, "--tolerance", "how far beyond the baseline's interval is slower (5)", "PERCENT",
       [&o](const std::string& text) { o.tolerance_percent = parse_positive("--tolerance", text, "percent", 1000); });
   app.add_flag("--limits", o.limits, limits_help(row));
+  const std::string peers =
+      "measures something else in turns, out of place: handwritten (the yardstick's loops); of all_reduces in streams "
+      "also copies (of rank 0's device) and nccl (of the usual places, or FILE)";
+  add(app, "--peer", peers, "NAME[=FILE]", [&o](const std::string& text) {
+    o.peer = text.substr(0, text.find('='));
+    if (o.peer.size() < text.size()) o.peer_file = text.substr(o.peer.size() + 1);
+  });
 }
 
 std::vector<std::string> algorithms_of(Collective collective) {
@@ -377,6 +385,7 @@ void check_together(const command_line::Command& app, const CollectiveRow& row, 
   check_repeats(app, o);
   choose_memory(app, o);
   check_streams(o);
+  if (const std::string none = why_no_peer(row, o); !none.empty()) refuse("--peer", o.peer, none);
   if (const std::string_view none = why_no_limit(row, o); o.limits && !none.empty()) {
     throw command_line::UsageError(fmt::format("--limits: {}", none));
   }

@@ -38,6 +38,15 @@ struct Measurement {
   int calls = 0;  // timed calls
 };
 
+// The time of the peer (--peer) out of place, in turns with the row's.
+struct PeerTime {
+  double time_us = 0;  // the median of the repeats
+  // The ratio of the peer's time to this library's: the median of the repeats' ratios.
+  double ratio = 0;
+  std::string plan;  // such as "NCCL 2.30.7"
+  std::vector<double> samples_us = {};
+};
+
 struct ReportRow {
   Case work;
   Measurement out_of_place;
@@ -46,6 +55,7 @@ struct ReportRow {
   std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
   std::optional<double> limit_us;  // the machine's limit for this size
+  std::optional<PeerTime> peer = {};
 };
 
 struct Report {

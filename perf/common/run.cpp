@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "perf/common/baseline.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
+#include "perf/common/peer.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"
@@ -150,17 +154,33 @@ Result<KeptFiles> read_kept_files(const Options& options) {
   return files;
 }
 
-int write_files(const Report& report, const Kept* beside) {
+std::string json_of(const Report& report) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  return to_json(report, environment);
+}
+
+int write_files(const Report& report, const Kept* beside) {
   const Options& o = report.options;
-  const int json = write_file("--json", o.json_file, [&] { return to_json(report, environment); });
+  const int json = write_file("--json", o.json_file, [&] { return json_of(report); });
   const int csv = write_file("--csv", o.csv_file, [&] { return to_csv(report); });
   const int html = write_file("--html", o.html_file, [&] { return to_html(report, beside); });
   return std::max({json, csv, html});
 }
 
-using command_line::fail;
+// Returns whether --json is also written behind rows, once a second at most, so that a run that is ended early leaves
+// them. Only a regular file can be written anew, and files that are read at the end may be the same one.
+bool keeps_rows(const Options& options) {
+  std::error_code none;
+  const auto kind = std::filesystem::status(options.json_file, none).type();
+  const bool writable = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
+  return !options.json_file.empty() && writable && options.beside_file.empty() && options.baseline_file.empty();
+}
+
+int fail(const Error& error) {
+  command_line::complain(error.message);
+  return exit_code(error.code);
+}
 
 // Judges the run, and then writes its files, since a baseline may be the file to write. Returns the exit code.
 int finish(const Report& report) {
@@ -213,7 +233,15 @@ class Outcome {
 // Measures as one rank. Rank 0 writes the files.
 Status run_member(Member& member, const CollectiveRow& row, const Options& options, const Surroundings& surroundings,
                   Outcome& outcome) {
-  const auto report = run_rank(member, row, options, surroundings, stream_display(stdout, stderr));
+  Display display = stream_display(stdout, stderr);
+  if (keeps_rows(options)) {
+    display.keep = [last = std::chrono::steady_clock::time_point{}](const Report& so_far) mutable {
+      if (std::chrono::steady_clock::now() - last < std::chrono::seconds(1)) return;
+      static_cast<void>(write_output(so_far.options.json_file, json_of(so_far)));
+      last = std::chrono::steady_clock::now();
+    };
+  }
+  const auto report = run_rank(member, row, options, surroundings, display);
   if (!report) {
     outcome.report(report.error());
     return report.error();
@@ -229,7 +257,11 @@ void run_thread(Communicator& communicator, const Limits& limits, const Collecti
   std::vector<std::string> links;
   for (Rank peer = 1; member.rank() == 0 && peer < member.ranks(); ++peer)
     links.push_back(communicator.transport_to(peer));
-  const Status status = run_member(member, row, options, {transport_words(links), limits}, outcome);
+  Surroundings surroundings{transport_words(links), limits};
+  if (!options.peer.empty()) {
+    surroundings.peer = [&](Stream* stream) { return make_peer(communicator, options, stream); };
+  }
+  const Status status = run_member(member, row, options, surroundings, outcome);
   if (!status) (void)communicator.abort();
 }
 
@@ -332,6 +364,7 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
     return stop({exit_code(able.error().code), able.error().message});
   }
   if (const auto device = device_of(options.memory, 0); !device) return fail(device.error());
+  if (const Status found = find_peer(options); !found) return fail(found.error());
   if (is_first_process(options)) {
     const auto files = check_output_files(options);
     if (const Stop* what = std::get_if<Stop>(&files)) return stop(*what);

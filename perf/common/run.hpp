@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Display {
   std::function<void(const std::string&)> print;  // finished text, for stdout
   // Shows one short line, which the next one replaces; "" clears it.
   std::function<void(const std::string&)> progress;
+  // Gets the rows so far, after each of them; may be empty.
+  std::function<void(const Report&)> keep = {};
 };
 
 // Writes text to `out`. Writes the progress line to `errors`, where that is a terminal and the environment variable
@@ -35,6 +38,8 @@ Display stream_display(std::FILE* out, std::FILE* errors);
 struct Surroundings {
   std::string transport;  // of rank 0's links, as transport_words() says
   Limits limits;          // rank 0's
+  // Makes a rank's end of the peer (peer.hpp) for calls in `stream`; empty: there is none.
+  std::function<Result<std::unique_ptr<Member>>(Stream* stream)> peer = {};
 };
 
 // Describes the transports of rank 0's data. `links` has the words for the links to rank 1, 2, .... The result is "shm,

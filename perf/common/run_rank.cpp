@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "perf/base/machine.hpp"
 #include "perf/common/host_memory.hpp"
+#include "perf/common/peer.hpp"
 #include "perf/common/run.hpp"
 
 namespace wreath::perf {
@@ -94,12 +97,34 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   return report;
 }
 
-// Measures one size in both directions.
-Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Case& work) {
+// The benches of a rank: this library's, and the peer's where there is one.
+struct Benches {
+  Bench own;
+  std::unique_ptr<Member> peer_member;
+  std::optional<Bench> peer = {};
+};
+
+// Measures the peer out of place, behind the same case of this library.
+Status measure_peer(Member& member, Benches& benches, const Report& report, ReportRow& row) {
+  if (!benches.peer) return {};
+  const auto mine = benches.peer->out_of_place(row.work);
+  if (!mine) return mine.error();
+  Options options = report.options;
+  options.average = peer_average(options);
+  const auto all = combine(member, options, *mine);
+  if (!all) return all.error();
+  const double own_us = row.out_of_place.time_us;
+  row.peer = PeerTime{all->time_us, own_us > 0 ? all->time_us / own_us : 0,
+                      benches.peer_member->plan_for(report.collective->collective, row.work.bytes)};
+  return {};
+}
+
+// Measures one size in both directions, and the peer.
+Result<ReportRow> measure(Member& member, Benches& benches, Report& report, const Case& work) {
   ReportRow row{work, {}, {}, member.plan_for(report.collective->collective, work.bytes), {}, {}};
   for (const bool in_place : {false, true}) {
     if (in_place && (report.collective->has(kNothingToReuse) || report.options.only_out_of_place)) break;
-    auto mine = in_place ? bench.in_place(work) : bench.out_of_place(work);
+    auto mine = in_place ? benches.own.in_place(work) : benches.own.out_of_place(work);
     if (!mine) return mine.error();
     const auto all = combine(member, report.options, *mine);
     if (!all) return all.error();
@@ -107,6 +132,7 @@ Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Ca
     in_place ? void(row.in_place = measured) : void(row.out_of_place = measured);
     report.out_of_bounds += all->out_of_bounds;
   }
+  WREATH_TRY(measure_peer(member, benches, report, row));
   row.timestamp = now_text();
   return row;
 }
@@ -133,14 +159,14 @@ std::string progress_text(const Report& report, const std::vector<Case>& cases, 
 
 // Measures every case once, or all of them in turn, as often as --repeats says. Rank 0 shows each row as soon as it is
 // complete. Reports of endless cycles keep no rows.
-Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector<Case>& cases, const Limits& limits,
+Status run_cycle(Member& member, Benches& benches, Report& report, const std::vector<Case>& cases, const Limits& limits,
                  const Display& display) {
   const bool shows = member.rank() == 0;
   std::vector<std::vector<ReportRow>> measured(cases.size());
   for (int round = 0; round < report.options.repeats; ++round) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (shows) display.progress(progress_text(report, cases, i, round));
-      auto row = measure(member, bench, report, cases[i]);
+      auto row = measure(member, benches, report, cases[i]);
       if (shows) display.progress("");
       if (!row) return row.error();
       measured[i].push_back(*std::move(row));
@@ -150,6 +176,7 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
       if (limit != limits.time_us.end()) complete.limit_us = limit->second;
       if (shows) display.print(table_row(report, complete));
       if (report.options.cycles > 0) report.rows.push_back(std::move(complete));
+      if (shows && display.keep) display.keep(report);
     }
   }
   return {};
@@ -221,13 +248,19 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   if (shows) display.print(table_head(*report));
   const auto device = device_of(options.memory, member.rank());
   if (!device) return device.error();
-  auto buffers = Buffers::make(extent.bytes, offset_of(options, extent), {options.memory, *device});
+  auto buffers = Buffers::make(extent.bytes, offset_of(options, extent), {options.memory, *device, options.check > 0});
   if (!buffers) return buffers.error();
+  Benches benches{Bench(member, row, options, *buffers), nullptr};
+  if (surroundings.peer) {
+    auto peer = surroundings.peer(buffers->stream.get());
+    if (!peer) return peer.error();
+    benches.peer_member = *std::move(peer);
+    benches.peer.emplace(*benches.peer_member, row, options, *buffers);
+  }
   // An allocation on a device may wait for kernels, and those kernels wait for peers.
   WREATH_TRY(barrier(member));
-  Bench bench(member, row, options, *buffers);
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
-    WREATH_TRY(run_cycle(member, bench, *report, cases, surroundings.limits, display));
+    WREATH_TRY(run_cycle(member, benches, *report, cases, surroundings.limits, display));
   }
   WREATH_TRY(barrier(member));
   report->end_time = now_text();

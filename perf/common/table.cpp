@@ -86,6 +86,8 @@ std::string column_heads(const Report& report) {
                   : fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "");
     text += measured_head(report, names) + measured_head(report, names);
     if (limit) text += fmt::format("  {:>7}", names ? "limit" : "(us)");
+    if (!report.options.peer.empty())
+      text += fmt::format("  {:>7}  {:>7}", names ? "peer" : "(us)", names ? "ratio" : "");
     if (stamps) text += fmt::format("  {:>19}", names ? "timestamp" : "");
     text += names ? "  algorithm\n" : "\n";
   }
@@ -170,6 +172,14 @@ ReportRow repeated(const Report& report, const std::vector<ReportRow>& rows) {
   };
   merge([](const ReportRow& row) { return &row.out_of_place; }, result.out_of_place);
   if (result.in_place) merge([](const ReportRow& row) { return &*row.in_place; }, *result.in_place);
+  if (!result.peer) return result;
+  std::vector<double> ratios;
+  for (const ReportRow& row : rows) {
+    result.peer->samples_us.push_back(row.peer->time_us);
+    ratios.push_back(row.peer->ratio);
+  }
+  result.peer->time_us = median(result.peer->samples_us);
+  result.peer->ratio = median(ratios);
   return result;
 }
 
@@ -215,6 +225,9 @@ std::string table_head(const Report& report) {
         "there was then\n",
         report.limit_name);
   }
+  if (!o.peer.empty()) {
+    text += fmt::format("# Peer: {}, in turns, out of place; ratio: its time over this library's\n", o.peer);
+  }
   for (const std::string& warning : report.warnings) text += fmt::format("# Note: {}\n", warning);
   text += "# Using devices\n";
   for (const RankLine& line : report.ranks) {
@@ -230,6 +243,7 @@ std::string table_row(const Report& report, const ReportRow& row) {
                   table_name(row.work.kind.dtype), shown_op(report, row.work), shown_root(report, row.work));
   text += measured(report, row.out_of_place) + measured(report, row.in_place);
   if (!report.limit_name.empty()) text += "  " + (row.limit_us ? fitted(*row.limit_us, 7) : fmt::format("{:>7}", "-"));
+  if (row.peer) text += fmt::format("  {}  {:>7.3f}", fitted(row.peer->time_us, 7), row.peer->ratio);
   if (report.options.timestamps) text += fmt::format("  {:>19}", row.timestamp);
   return text + "  " + plan_note(row.plan) + "\n";
 }

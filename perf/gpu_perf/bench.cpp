@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <optional>
 
-#include "perf/base/streamed.hpp"
 #include "src/command_line/threads.hpp"
 
 namespace wreath::perf {
@@ -21,13 +19,8 @@ constexpr std::int64_t kPatienceMs = 40'000;
 Result<OnStream> OnStream::make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes) {
   auto stream = setup.device->make_stream();
   if (!stream) return stream.error();
-  return make(setup, input_bytes, output_bytes, *std::move(stream));
-}
-
-Result<OnStream> OnStream::make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes,
-                                std::unique_ptr<Stream> stream) {
   OnStream made;
-  made.stream = std::move(stream);
+  made.stream = *std::move(stream);
   for (const auto& [memory, bytes] : {std::pair(&made.input, input_bytes), {&made.output, output_bytes}}) {
     auto allocated = setup.device->allocate(bytes, setup.memory);
     if (!allocated) return allocated.error();
@@ -96,66 +89,6 @@ int times_for(const GpuSetup& setup, std::int64_t ns) {
   constexpr std::int64_t kMostNs = 1'000'000'000;
   return static_cast<int>(std::clamp<std::int64_t>(kMostNs / std::max<std::int64_t>(ns, 1), 1, setup.iterations));
 }
-
-namespace {
-
-// Returns the time of `times` calls on the slowest rank.
-Result<std::int64_t> slowest_ns(std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
-                                const StartCall& start, int times) {
-  std::atomic<std::int64_t> slowest = 0;
-  const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
-    const OnStream& own = streams[static_cast<std::size_t>(communicator.rank())];
-    const auto calls = [&]() -> Status {
-      for (int i = 0; i < times; ++i) {
-        if (const Status started = start(communicator, own); !started) return started;
-      }
-      return {};
-    };
-    WREATH_TRY(communicator.barrier());
-    const auto taken = time_on(*own.stream, calls);
-    if (!taken) return taken.error();
-    std::int64_t most = slowest;
-    while (*taken > most && !slowest.compare_exchange_weak(most, *taken)) {
-    }
-    return {};
-  });
-  if (!done) return done.error();
-  return slowest.load();
-}
-
-}  // namespace
-
-Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
-                          const StartCall& start) {
-  const auto first = slowest_ns(ranks, streams, start, 2);
-  if (!first) return first.error();
-  const int times = times_for(setup, *first / 2);
-  const auto taken = slowest_ns(ranks, streams, start, times);
-  if (!taken) return taken.error();
-  return static_cast<double>(*taken) / times;
-}
-
-Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
-                       const CallShape& shape) {
-  return average_ns(setup, ranks, streams, [&](Communicator& communicator, const OnStream& own) -> Status {
-    WREATH_TRY(communicator.start(own.call(shape.collective, shape.dtype, shape.count)));
-    return {};
-  });
-}
-
-Result<double> copy_ns(const GpuSetup& setup, const OnStream& own, std::size_t bytes) {
-  const auto copies = [&](int times) -> Status {
-    for (int i = 0; i < times; ++i) WREATH_TRY(own.stream->copy(own.output.data(), own.input.data(), bytes));
-    return {};
-  };
-  WREATH_TRY(copies(2));
-  WREATH_TRY(own.stream->synchronize());
-  const auto taken = time_on(*own.stream, [&] { return copies(setup.iterations); });
-  if (!taken) return taken.error();
-  return static_cast<double>(*taken) / setup.iterations;
-}
-
-double gb_per_s(double bytes, double ns) { return ns > 0 ? bytes / ns : 0; }
 
 Status fill_inputs(const std::vector<OnStream>& streams, const PatternSet& data, std::size_t bytes) {
   for (std::size_t rank = 0; rank < streams.size(); ++rank) {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "perf/base/kernels.hpp"
+#include "perf/base/ping_pong.hpp"
 #include "perf/base/statistics.hpp"
 #include "perf/base/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
-#include "perf/kernels/kernels.hpp"
-#include "perf/kernels/ping_pong.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath::perf {

@@ -1,5 +1,6 @@
-// gpu_perf: runs collectives of ranks that are threads, in streams of one device. It prints times beside the device's
-// own copies, and checks results that must be exact.
+// gpu_perf: runs collectives of ranks that are threads, in streams of one device. It checks results that must be exact,
+// and prints what small calls in a graph cost.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "perf/base/sizes.hpp"
 #include "perf/base/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
-#include "perf/gpu_perf/driver.hpp"
 #include "src/command_line/numbers.hpp"
 #include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
@@ -26,12 +26,7 @@ struct GpuPart {
   std::string_view name;
   Status (*run)(const GpuSetup&, Results&);
 };
-constexpr std::array kParts{GpuPart{"copy", measure_copies},
-                            GpuPart{"all_reduce", measure_all_reduce},
-                            GpuPart{"executors", measure_executors},
-                            GpuPart{"graph", measure_graph},
-                            GpuPart{"nccl_beside", measure_nccl_beside},
-                            GpuPart{"bits", prove_bits},
+constexpr std::array kParts{GpuPart{"graph", measure_graph}, GpuPart{"bits", prove_bits},
                             GpuPart{"mixed", prove_mixed}};
 
 struct Options {
@@ -48,6 +43,20 @@ struct Options {
 int fail(const Error& error) {
   fmt::print(stderr, "gpu_perf: {}\n", error.message);
   return exit_code(error.code);
+}
+
+// Returns the name of a card as CUDA's driver gives it, such as "NVIDIA H200"; empty: it is not known. The library has
+// started the driver.
+std::string card_name(int number) {
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) return {};
+  const auto get = reinterpret_cast<int (*)(int*, int)>(::dlsym(library, "cuDeviceGet"));
+  const auto get_name = reinterpret_cast<int (*)(char*, int, int)>(::dlsym(library, "cuDeviceGetName"));
+  std::array<char, 256> name{};
+  int handle = 0;
+  const bool known = get != nullptr && get_name != nullptr && get(&handle, number) == 0 &&
+                     get_name(name.data(), static_cast<int>(name.size()) - 1, handle) == 0;
+  return known ? name.data() : "";
 }
 
 Result<Device*> find_device(const Options& options) {
@@ -99,7 +108,11 @@ int print_machine() {
     fmt::print(stderr, "no GPU here: {}\n", why);
     return exit_code(ErrorCode::Unavailable);
   }
-  Json machine{{"version", WREATH_VERSION}, {"commit", WREATH_COMMIT}, {"gpus", Json::array()}, {"note", kOneGpu}};
+  Json machine{{"version", WREATH_VERSION},
+               {"commit", WREATH_COMMIT},
+               {"card", card_name(0)},
+               {"gpus", Json::array()},
+               {"note", kOneGpu}};
   for (const Gpu& gpu : read_topology().gpus) {
     if (!gpu.driver.empty()) machine["gpus"].push_back(fmt::format("{} ({})", gpu.name, gpu.place.address));
   }
@@ -118,7 +131,7 @@ int main_of(int argc, char** argv) {
   std::vector<std::string> names;
   for (const GpuPart& part : kParts) names.emplace_back(part.name);
   const command_line::Program app(
-      "Collectives of ranks that are threads, in streams of one device: times, and exact results.");
+      "Collectives of ranks that are threads, in streams of one device: exact results, and graphs of small calls.");
   app.add_option("--parts", options.parts, "these only").delimiter(',').one_of(names);
   app.add_option("--device", options.device, "cuda:0 and so on; host: the device made of host threads")
       .check(check_device)
@@ -126,10 +139,11 @@ int main_of(int argc, char** argv) {
   app.add_option("--memory", options.memory, "of the buffers").one_of({"device", "pinned"}).capture_default_str();
   command_line::add_numbers(app, "--ranks", options.setup.ranks, {1, 64}, "ranks, each a thread").delimiter(',');
   app.add_text(
-         "--most", [&](const std::string& text) { options.setup.most_bytes = *parse_size(text); }, "largest size")
+         "--most", [&](const std::string& text) { options.setup.most_bytes = *parse_size(text); },
+         "largest size of the part graph")
       .type_name("SIZE")
       .check(check_size);
-  command_line::add_number(app, "--iterations", options.setup.iterations, {1, 1'000'000}, "timed calls, or launches")
+  command_line::add_number(app, "--iterations", options.setup.iterations, {1, 1'000'000}, "timed launches")
       .capture_default_str();
   command_line::add_number(app, "--calls", options.setup.calls, {1, 100'000'000}, "of the part mixed")
       .capture_default_str();
@@ -140,8 +154,6 @@ int main_of(int argc, char** argv) {
                  "small all_reduces as kernels of their own, where both are measured or proved")
       .one_of({"both", "on", "off"})
       .capture_default_str();
-  app.add_option("--nccl", options.setup.nccl, "NCCL's library, of the part nccl_beside; the first of the usual places")
-      .type_name("FILE");
   command_line::add_number(app, "--budget", options.budget_s, {0, 86'400},
                            "seconds after which nothing more is begun, and what is left is listed; 0: any")
       .capture_default_str();

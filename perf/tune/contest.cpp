@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "perf/base/member.hpp"
+#include "perf/common/peer.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/tune/tune.hpp"
 #include "wreath/units.hpp"
@@ -74,16 +75,7 @@ Result<double> Agreement::largest(double mine) {
   return mine;
 }
 
-Result<Communicator> Agreement::create(const CommunicatorOptions& options) {
-  UniqueId id;
-  if (rank() == 0) {
-    const auto made = UniqueId::create();
-    if (!made) return made.error();
-    id = *made;
-  }
-  WREATH_TRY(all_.broadcast(id.bytes.data(), id.bytes.data(), id.bytes.size(), DataType::Uint8, 0));
-  return Communicator::create(id, rank(), ranks(), options);
-}
+Result<Communicator> Agreement::create(const CommunicatorOptions& options) { return create_alike(all_, options); }
 
 Contest::Contest(const Arena& arena, const CollectiveRow& row, std::string transport)
     : agreement_(arena.agreement),

@@ -102,13 +102,14 @@ std::vector<Layer> program_layers() {
        {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp", "src/base/text_file.hpp"}},
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
-      // Results are compared with the scalar reference.
-      {"perf/base/", {"wreath/", "kernels/kernels.hpp", "src/base/printable.hpp"}},
-      {"perf/kernels/", {"wreath/", "perf/base/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
+      // Results are compared with the scalar reference, and kernels measure the way of small all_reduces.
+      {"perf/base/",
+       {"wreath/", "kernels/kernels.hpp", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp",
+        "src/base/printable.hpp"}},
       // This folder measures what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/base/", "src/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
       {"perf/common/",
-       {"wreath/", "perf/base/", "perf/kernels/", "perf/limits/", "src/command_line/", "src/process/", "src/json/",
+       {"wreath/", "perf/base/", "perf/limits/", "src/command_line/", "src/process/", "src/json/",
         "src/base/available_memory.hpp", "src/page/", "src/base/printable.hpp", "src/base/text_file.hpp"}},
       {"perf/check/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/base/available_memory.hpp"}},
       {"perf/compare/",
@@ -116,8 +117,7 @@ std::vector<Layer> program_layers() {
         "src/page/", "src/base/text_file.hpp"}},
       {"perf/tune/", {"wreath/", "perf/base/", "perf/common/", "perf/limits/", "src/command_line/"}},
       {"perf/peers/", {"wreath/", "perf/common/"}},
-      {"perf/gpu_perf/",
-       {"wreath/", "perf/base/", "perf/kernels/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
+      {"perf/gpu_perf/", {"wreath/", "perf/base/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
       over_compute("perf/micro/", {"wreath/", "perf/limits/", "src/", "kernels/", "transports/"}),
       {"tools/",
        {"wreath/", "tools/doctor/", "tools/run/", "tools/topo/", "perf/tune/", "src/command_line/", "src/json/",

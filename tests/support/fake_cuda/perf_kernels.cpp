@@ -1,7 +1,7 @@
 // Holds the perf tools' kernels, because tests of these programs cannot give kernels to the fake libcuda.so.1
 // themselves.
-#include "perf/kernels/ping_pong.hpp"
-#include "perf/kernels/sequence.hpp"
+#include "perf/base/ping_pong.hpp"
+#include "perf/base/sequence.hpp"
 #include "tests/support/fake_cuda/machine.hpp"
 #include "wreath/kernel.hpp"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "perf/kernels/kernels.hpp"
+#include "perf/base/kernels.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/commands/command.hpp"
 
@@ -16,6 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing_support::kFakeCuda;
 using testing_support::Outcome;
+using testing_support::run_line;
 using testing_support::run_program;
 
 // Runs all_reduce_perf with two threads, expects success, and returns the content of its --json file.
@@ -106,6 +107,69 @@ TEST(PerfInStreams, MeasuresAGpuWhereThereIsOneAndNothingElseWasAskedFor) {
   expect_right(measure("--rewrite", kFakeCuda), "host", true);
 }
 
+TEST(PerfInTurns, MeasuresCopiesOfTheDevice) {
+  const nlohmann::json json = measure("--memory host-device --peer copies --repeats 3");
+  expect_right(json, "host-device", true);
+  EXPECT_EQ(json["wreath"]["peer"], "copies");
+  for (const auto& row : json["results"]) {
+    const auto& peer = row["wreath"]["peer"];
+    EXPECT_EQ(peer["samples_us"].size(), 3U);
+    EXPECT_GT(peer["time"], 0);
+    EXPECT_GT(peer["ratio"], 0);
+  }
+}
+
+TEST(PerfInTurns, MeasuresTheHandwrittenLoops) {
+  const nlohmann::json json = measure("--memory host --algorithm ring --peer handwritten");
+  expect_right(json, "host", true);
+  EXPECT_THAT(json["results"][1]["wreath"]["peer"]["plan"], HasSubstr("ring")) << json;
+  EXPECT_GT(json["results"][1]["wreath"]["peer"]["ratio"], 0);
+}
+
+// Nothing is checked, since a build without nvcc has no kernels for it.
+constexpr const char* kBesideNccl = "all_reduce_perf -t 2 -n 2 -c 0 --memory device -b 1K -e 1K -d float,bfloat16 ";
+
+TEST(PerfInTurns, MeasuresNccl) {
+  const test::Folder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Outcome outcome =
+      run_program(kBesideNccl + std::string("--peer nccl=" WREATH_FAKE_NCCL " --json ") + file, kFakeCuda);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("# Peer: nccl, in turns, out of place; ratio"));
+  std::ifstream text(file);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_EQ(json["results"].size(), 2U) << json;
+  EXPECT_EQ(json["results"][1]["type"], "bfloat16");
+  EXPECT_EQ(json["results"][1]["wreath"]["peer"]["plan"], "NCCL 2.30.7");
+  EXPECT_GT(json["results"][1]["wreath"]["peer"]["time"], 0);
+}
+
+TEST(PerfInTurns, SaysWhyItDoesNotStandBesideNccl) {
+  const auto why = [&](const std::string& library, const std::string& before, const std::string& words) {
+    const Outcome outcome = run_program(kBesideNccl + ("--peer nccl=" + library), kFakeCuda + before);
+    EXPECT_EQ(outcome.exit_code, 77) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(words));
+  };
+  why("/nonexistent/libnccl.so.2", "", "cannot open shared object file");
+  why(WREATH_FAKE_NCCL, "FAKE_NCCL_VERSION=22809 ",
+      "it is NCCL 2.28.9, which has one rank a GPU; from 2.30.0 on several");
+  why(WREATH_FAKE_NCCL, "FAKE_NCCL_REFUSES=1 ", "ncclCommInitRank of NCCL 2.30.7: invalid usage");
+  why(WREATH_OWN_NCCL, "", "it is Wreath's own");
+}
+
+// A run that is ended early leaves its rows.
+TEST(PerfInTurns, LeavesItsRowsWhenItIsEnded) {
+  const test::Folder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Outcome outcome = run_line(
+      "timeout -s KILL 3 " WREATH_BINARY_DIR "/all_reduce_perf -t 2 -b 8 -e 8 -N 1000000 --time 10 --json " + file);
+  EXPECT_NE(outcome.exit_code, 0);
+  std::ifstream text(file);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["results"][0]["size"], 8);
+}
+
 TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
   const auto refused = [](const std::string& arguments, const std::string& words) {
     const Outcome outcome = run_program("all_reduce_perf " + arguments);
@@ -117,6 +181,10 @@ TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
   refused("-g 2", "-g 2: needs --memory device, pinned or host-device");
   refused("--memory host-device -I 1", "--memory host-device: not together with -I");
   refused("--memory host-device -G 2 --rewrite", "-G 2: not together with --rewrite");
+  refused("--peer gloo", "--peer gloo: give copies, handwritten, nccl or nccl=FILE");
+  refused("--peer copies=a", "--peer copies: only nccl takes a file");
+  refused("--memory host --peer copies", "--peer copies: needs --memory device, pinned or host-device");
+  refused("--memory host-device --peer nccl -d half", "--peer nccl: it is measured with sums of float and bfloat16");
 }
 
 }  // namespace

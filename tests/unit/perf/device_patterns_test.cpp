@@ -1,5 +1,5 @@
 // Kernels fill the same patterns as the host, byte for byte, at any start and end. They count every wrong element once.
-#include "perf/kernels/device_patterns.hpp"
+#include "perf/base/device_patterns.hpp"
 
 #include <gtest/gtest.h>
 

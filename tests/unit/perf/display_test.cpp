@@ -115,6 +115,19 @@ TEST(Progress, SaysWhatIsMeasuredAndIsGoneBeforeEachRow) {
   for (const std::size_t row : {7U, 10U}) EXPECT_THAT(calls[row], testing::HasSubstr("     float     sum      -1 "));
 }
 
+TEST(Rows, AreGivenAwayOneByOne) {
+  Options options;
+  options.sizes = {8, 1024, 0, 128};
+  options.pin = false;
+  std::vector<std::size_t> kept;
+  on_ranks(2, {}, 0, [&](Member& member) {
+    const Display display{[](const std::string&) {}, [](const std::string&) {},
+                          [&](const Report& report) { kept.push_back(report.rows.size()); }};
+    EXPECT_TRUE(run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, display));
+  });
+  EXPECT_THAT(kept, testing::ElementsAre(1, 2));
+}
+
 // Returns the cores to which two ranks of this host are bound; rank i may run on core `allowed[i]` only.
 std::array<int, 2> bound(const std::array<int, 2>& allowed) {
   std::array<int, 2> cores{};

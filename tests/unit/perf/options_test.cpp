@@ -163,6 +163,21 @@ TEST(CommandLine, TakesAListOfSizes) {
   EXPECT_EQ(o.sizes.maximum, 1U << 20);
 }
 
+TEST(CommandLine, TakesListsOfDtypesAndOperators) {
+  EXPECT_THAT(accepted({"-d", "float,bfloat16"}).dtypes, ElementsAre(DataType::Float32, DataType::BFloat16));
+  EXPECT_THAT(accepted({"-o", "max,sum"}).ops, ElementsAre(ReduceOp::Max, ReduceOp::Sum));
+  EXPECT_THAT(refused({"-d", "float,none"}).text, HasSubstr("-d none: unknown; known are "));
+}
+
+TEST(CommandLine, TakesAPeer) {
+  const Options o = accepted({"--memory", "host-device", "--peer", "nccl=/a/libnccl.so.2"});
+  EXPECT_EQ(o.peer, "nccl");
+  EXPECT_EQ(o.peer_file, "/a/libnccl.so.2");
+  EXPECT_EQ(accepted({"--peer", "handwritten"}, "all_gather_perf").peer, "handwritten");
+  EXPECT_THAT(refused({"--memory", "host-device", "--peer", "copies"}, "all_gather_perf").text,
+              HasSubstr("--peer copies: only all_reduce_perf has it"));
+}
+
 TEST(CommandLine, RefusesEveryFlagThatMakesNoSenseHere) {
   for (const char* flag : {"-g", "-m", "-p", "-z", "-y", "-G", "-C", "-R", "-x", "-D", "-V", "-M", "-r"}) {
     const Stop stop = refused({flag, "2"});

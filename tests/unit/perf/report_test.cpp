@@ -174,6 +174,27 @@ TEST(Table, RepeatedRowsHaveTheEndsOfTheInterval) {
   EXPECT_THAT(head, HasSubstr("# Repeats 8: all sizes in turn; times are medians\n"));
 }
 
+// The ratio is the median of the repeats' ratios, and not the ratio of the medians.
+TEST(Table, ShowsThePeerOfEachRow) {
+  Report report = sample();
+  report.options.peer = "nccl";
+  report.options.repeats = 3;
+  std::vector<ReportRow> rows(3, report.rows[0]);
+  rows[0].peer = PeerTime{10, 2, "NCCL 2.30.7"};
+  rows[1].peer = PeerTime{30, 0.5, "NCCL 2.30.7"};
+  rows[2].peer = PeerTime{20, 4, "NCCL 2.30.7"};
+  report.rows = {repeated(report, rows)};
+  EXPECT_THAT(table_row(report, report.rows[0]), HasSubstr("    20.00    2.000  one_shot lanes=1 tile=16K\n"));
+  const std::string head = table_head(report);
+  EXPECT_THAT(head, HasSubstr("     peer    ratio  algorithm\n"));
+  EXPECT_THAT(head, HasSubstr("# Peer: nccl, in turns, out of place"));
+  const auto json = nlohmann::json::parse(to_json(report, {}));
+  EXPECT_EQ(json["wreath"]["peer"], "nccl");
+  EXPECT_EQ(
+      json["results"][0]["wreath"]["peer"],
+      nlohmann::json({{"time", 20.0}, {"ratio", 2.0}, {"plan", "NCCL 2.30.7"}, {"samples_us", {10.0, 30.0, 20.0}}}));
+}
+
 TEST(Json, NumbersAreNumbersUnderNcclTestsKeys) {
   const auto json = nlohmann::json::parse(to_json(sample(), {}));
   EXPECT_EQ(json["version"], 3);

@@ -1,8 +1,8 @@
 // Runs the templates that nvcc compiles with a block of host threads.
-#include "perf/kernels/kernels.hpp"
+#include "perf/base/kernels.hpp"
 
-#include "perf/kernels/ping_pong.hpp"
-#include "perf/kernels/sequence.hpp"
+#include "perf/base/ping_pong.hpp"
+#include "perf/base/sequence.hpp"
 
 namespace wreath {
 

@@ -1,5 +1,5 @@
 // Finds a libnccl.so.2, and calls it.
-#include "perf/gpu_perf/nccl.hpp"
+#include "perf/common/nccl.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

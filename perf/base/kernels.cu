@@ -1,6 +1,6 @@
 // The kernels of the perf tools for GPUs.
-#include "perf/kernels/ping_pong.hpp"
-#include "perf/kernels/sequence.hpp"
+#include "perf/base/ping_pong.hpp"
+#include "perf/base/sequence.hpp"
 #include "wreath/cuda_block.cuh"
 
 WREATH_CUDA_KERNEL(wreath_perf_fill, wreath::perf::kSequenceThreads, wreath::perf::FillRun, 1, wreath::perf::run_fill)

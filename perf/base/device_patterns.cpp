@@ -1,11 +1,11 @@
 // Launches the kernels of sequence.hpp in grids.
-#include "perf/kernels/device_patterns.hpp"
+#include "perf/base/device_patterns.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "perf/kernels/kernels.hpp"
-#include "perf/kernels/sequence.hpp"
+#include "perf/base/kernels.hpp"
+#include "perf/base/sequence.hpp"
 
 namespace wreath::perf {
 namespace {
