@@ -83,8 +83,7 @@ int run(Options& options) {
   options.setup.device = *device;
   const bool gpu = options.device != "host";
   const std::string card = gpu ? card_name(setup.number) : "the host's processor, no GPU";
-  Results results(
-      {options.device, card, options.memory, options.json, gpu && !setup.quick, static_cast<double>(options.budget_s)});
+  Results results({options.device, card, options.memory, options.json, static_cast<double>(options.budget_s)});
   fmt::print("device {} ({}), {} memory; {}\n", options.device, card, options.memory, kOneGpu);
   for (const GpuPart& part : kParts) {
     const bool wanted = std::find(options.parts.begin(), options.parts.end(), part.name) != options.parts.end();
@@ -162,8 +161,7 @@ int main_of(int argc, char** argv) {
       .check(check_output_file);
   app.add_flag("--machine", options.machine, "print what a report says of this machine's GPUs, as JSON, and end");
   app.footer(
-      "Times are of events in the streams. One device: what links devices is not measured. A target that is not\n"
-      "reached is shown and is no error.\n"
+      "Times are of events in the streams. One device: what links devices is not measured.\n"
       "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here, or nothing of it could run");
   if (const auto code = app.parse(argc, argv)) return *code;
   // Each line is printed at once, so that the output shows the finished parts where the run is cut short.

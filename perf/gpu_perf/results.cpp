@@ -16,7 +16,7 @@ Results::Results(Setup setup) : setup_(std::move(setup)) {
   json_["card"] = setup_.card;
   json_["memory"] = setup_.memory;
   json_["note"] = kOneGpu;
-  for (const char* const list : {"targets", "skipped", "failed"}) json_[list] = Json::array();
+  for (const char* const list : {"skipped", "failed"}) json_[list] = Json::array();
 }
 
 void Results::begin(std::string_view part) { part_ = part; }
@@ -25,23 +25,6 @@ void Results::add(Json row) {
   empty_ = false;
   json_[part_].push_back(std::move(row));
   static_cast<void>(write());
-  std::fflush(stdout);
-}
-
-void Results::judge(const Target& target) {
-  empty_ = false;
-  const bool reached = target.reached();
-  Json each{{"part", part_},       {"what", target.what},      {"target", target.target}, {"measured", target.measured},
-            {"unit", target.unit}, {"at_most", target.at_most}};
-  setup_.judges ? each["reached"] = reached : each["reached"] = nullptr;
-  json_["targets"].push_back(std::move(each));
-  static_cast<void>(write());
-  fmt::print("target      {}: {} {:.4g} {}, measured {:.4g}: {} ({})\n", target.what,
-             target.at_most ? "at most" : "at least", target.target, target.unit, target.measured,
-             !setup_.judges ? "not judged"
-             : reached      ? "reached"
-                            : "NOT reached",
-             setup_.card);
   std::fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
-// The JSON of gpu_perf: the rows of each part, targets beside measured values, and the parts that could not run, with
-// the reasons. It is written anew after each row, so that a run that is cut short leaves its rows.
+// The JSON of gpu_perf: the rows of each part, and the parts that could not run, with the reasons. It is written anew
+// after each row, so that a run that is cut short leaves its rows.
 #pragma once
 
 #include <chrono>
@@ -11,25 +11,13 @@
 
 namespace wreath::perf {
 
-// A promised number beside the measured one.
-struct Target {
-  std::string what;  // "float32, 8 ranks, 256 MiB"
-  double target = 0;
-  double measured = 0;
-  std::string_view unit;  // "of the copies", "us"
-  bool at_most = true;    // else at least
-  bool reached() const { return at_most ? measured <= target : measured >= target; }
-};
-
 class Results {
  public:
   struct Setup {
     std::string device;  // "cuda:0"
     std::string card;    // its name: "NVIDIA H200"
     std::string memory;
-    std::string file;  // empty: no file
-    // Judges the targets. Without a GPU or with small sizes, targets are shown and not judged.
-    bool judges = true;
+    std::string file;     // empty: no file
     double budget_s = 0;  // 0: no limit
   };
   explicit Results(Setup setup);
@@ -37,7 +25,6 @@ class Results {
   // Begins a part, to which all later rows and findings belong.
   void begin(std::string_view part);
   void add(Json row);
-  void judge(const Target& target);
   void skip(const std::string& what, const std::string& why);
   // Records that something of the part failed, or gave a wrong result. The exit code is then 1.
   void fail(const std::string& what, const std::string& why);
@@ -49,7 +36,7 @@ class Results {
   // Returns false and records that `what` is skipped where the time is over.
   bool time_for(const std::string& what);
   bool failed() const { return failed_; }
-  // Returns whether no part has added a row, a target or a failure.
+  // Returns whether no part has added a row or a failure.
   bool empty() const { return empty_; }
   Status write() const;
 
