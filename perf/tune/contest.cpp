@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "perf/base/member.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/common/peer.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/tune/tune.hpp"
@@ -40,11 +41,6 @@ constexpr int kRounds = 7;
 constexpr int kChances = 2;  // rounds for all entrants
 constexpr int kHurriedRounds = 3;
 constexpr std::string_view kSmall = "small";
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 bool faster(const Outcome& a, const Outcome& b) { return a.time_us < b.time_us; }
 
