@@ -21,7 +21,6 @@ inline constexpr std::size_t kLowLatencyCallBytes = std::size_t{1} << 20;
 
 struct GpuSetup {
   Device* device = nullptr;
-  int number = 0;  // of a CUDA device
   MemoryUse memory = MemoryUse::Plain;
   std::vector<int> ranks{2, 4, 8};
   std::size_t most_bytes = std::size_t{1} << 30;  // of a call in a graph

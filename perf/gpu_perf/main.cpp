@@ -31,7 +31,6 @@ constexpr std::array kParts{GpuPart{"graph", measure_graph}, GpuPart{"bits", pro
 
 struct Options {
   std::vector<std::string> parts;
-  std::string device = "cuda:0";
   std::string memory = "device";
   std::string json;
   std::string low_latency = "both";
@@ -45,29 +44,23 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
-// Returns the name of a card as CUDA's driver gives it, such as "NVIDIA H200"; empty: it is not known. The library has
-// started the driver.
-std::string card_name(int number) {
+// Returns the name of the first GPU as CUDA's driver gives it, such as "NVIDIA H200"; empty: it is not known. The
+// library has started the driver.
+std::string card_name() {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return {};
   const auto get = reinterpret_cast<int (*)(int*, int)>(::dlsym(library, "cuDeviceGet"));
   const auto get_name = reinterpret_cast<int (*)(char*, int, int)>(::dlsym(library, "cuDeviceGetName"));
   std::array<char, 256> name{};
   int handle = 0;
-  const bool known = get != nullptr && get_name != nullptr && get(&handle, number) == 0 &&
+  const bool known = get != nullptr && get_name != nullptr && get(&handle, 0) == 0 &&
                      get_name(name.data(), static_cast<int>(name.size()) - 1, handle) == 0;
   return known ? name.data() : "";
-}
-
-Result<Device*> find_device(const Options& options) {
-  return options.device == "host" ? Result<Device*>(&host_device()) : cuda_device(options.setup.number);
 }
 
 // Applies --quick and the words of the command line to the setup.
 void choose(Options& options) {
   GpuSetup& setup = options.setup;
-  if (options.device != "host") setup.number = std::stoi(options.device.substr(options.device.find(':') + 1));
-  setup.memory = options.memory == "pinned" ? MemoryUse::Pinned : MemoryUse::Plain;
   if (options.low_latency != "both") setup.low_latency = {options.low_latency == "on"};
   if (!setup.quick) return;
   setup.most_bytes = std::min(setup.most_bytes, std::size_t{64} << 10);
@@ -76,15 +69,17 @@ void choose(Options& options) {
 }
 
 int run(Options& options) {
-  choose(options);
-  const GpuSetup& setup = options.setup;
-  const auto device = find_device(options);
+  const MemoryPlace place = *parse_memory_place(options.memory);
+  const auto device = device_of(place, 0);
   if (!device) return fail(device.error());
-  options.setup.device = *device;
-  const bool gpu = options.device != "host";
-  const std::string card = gpu ? card_name(setup.number) : "the host's processor, no GPU";
-  Results results({options.device, card, options.memory, options.json, static_cast<double>(options.budget_s)});
-  fmt::print("device {} ({}), {} memory; {}\n", options.device, card, options.memory, kOneGpu);
+  choose(options);
+  GpuSetup& setup = options.setup;
+  setup.device = *device;
+  setup.memory = place == MemoryPlace::Pinned ? MemoryUse::Pinned : MemoryUse::Plain;
+  const std::string name((*device)->name());
+  const std::string card = place == MemoryPlace::HostDevice ? "the host's processor, no GPU" : card_name();
+  Results results({name, card, options.memory, options.json, static_cast<double>(options.budget_s)});
+  fmt::print("device {} ({}), {} memory; {}\n", name, card, options.memory, kOneGpu);
   for (const GpuPart& part : kParts) {
     const bool wanted = std::find(options.parts.begin(), options.parts.end(), part.name) != options.parts.end();
     if (!wanted && !options.parts.empty()) continue;
@@ -109,7 +104,7 @@ int print_machine() {
   }
   Json machine{{"version", WREATH_VERSION},
                {"commit", WREATH_COMMIT},
-               {"card", card_name(0)},
+               {"card", card_name()},
                {"gpus", Json::array()},
                {"note", kOneGpu}};
   for (const Gpu& gpu : read_topology().gpus) {
@@ -119,12 +114,6 @@ int print_machine() {
   return 0;
 }
 
-std::string check_device(const std::string& name) {
-  const bool cuda = name.starts_with("cuda:") && name.size() > 5 && name.size() < 9 &&
-                    name.find_first_not_of("0123456789", 5) == std::string::npos;
-  return cuda || name == "host" ? "" : fmt::format("'{}' is no device: give host, cuda:0, cuda:1 ...", name);
-}
-
 int main_of(int argc, char** argv) {
   Options options;
   std::vector<std::string> names;
@@ -132,10 +121,10 @@ int main_of(int argc, char** argv) {
   const command_line::Program app(
       "Collectives of ranks that are threads, in streams of one device: exact results, and graphs of small calls.");
   app.add_option("--parts", options.parts, "these only").delimiter(',').one_of(names);
-  app.add_option("--device", options.device, "cuda:0 and so on; host: the device made of host threads")
-      .check(check_device)
+  app.add_option("--memory", options.memory,
+                 "of the first GPU, pinned for it, or of the device made of host threads (host-device)")
+      .one_of({"device", "pinned", "host-device"})
       .capture_default_str();
-  app.add_option("--memory", options.memory, "of the buffers").one_of({"device", "pinned"}).capture_default_str();
   command_line::add_numbers(app, "--ranks", options.setup.ranks, {1, 64}, "ranks, each a thread").delimiter(',');
   app.add_text(
          "--most", [&](const std::string& text) { options.setup.most_bytes = *parse_size(text); },

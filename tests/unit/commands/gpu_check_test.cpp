@@ -280,7 +280,7 @@ TEST(GpuCheck, RunsOutOfABundle) {
 TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
   const test::Folder folder;
   const std::string file = folder.path() + "/all.json";
-  const Outcome outcome = run_program("gpu_perf --device host --quick --ranks 2,3 --json " + file);
+  const Outcome outcome = run_program("gpu_perf --memory host-device --quick --ranks 2,3 --json " + file);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
   const nlohmann::json json = json_in(file);
   ASSERT_FALSE(json.is_discarded());
@@ -298,7 +298,7 @@ TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
 TEST(GpuPerf, PricesSmallCalls) {
   const test::Folder folder;
   const std::string file = folder.path() + "/graph.json";
-  const Outcome outcome = run_program("gpu_perf --device host --quick --ranks 2 --parts graph --json " + file);
+  const Outcome outcome = run_program("gpu_perf --memory host-device --quick --ranks 2 --parts graph --json " + file);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
   const nlohmann::json json = json_in(file);
   ASSERT_FALSE(json.is_discarded());
@@ -315,7 +315,8 @@ TEST(GpuPerf, ListsWhatItHadNoTimeFor) {
   const test::Folder folder;
   const std::string file = folder.path() + "/late.json";
   const Outcome outcome = run_program(
-      "gpu_perf --device host --ranks 2 --parts mixed,bits --calls 3000 --low-latency off --budget 1 --json " + file);
+      "gpu_perf --memory host-device --ranks 2 --parts mixed,bits --calls 3000 --low-latency off --budget 1 --json " +
+      file);
   const nlohmann::json json = json_in(file);
   ASSERT_FALSE(json.is_discarded()) << outcome.text;
   ASSERT_FALSE(json["skipped"].empty()) << outcome.text;
@@ -323,10 +324,9 @@ TEST(GpuPerf, ListsWhatItHadNoTimeFor) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
 }
 
-TEST(GpuPerf, RefusesADeviceThatIsNone) {
-  EXPECT_EQ(run_program("gpu_perf --device gpu").exit_code, 2);
-  EXPECT_EQ(run_program("gpu_perf --device cuda:7", kFakeCuda).exit_code, 2);
-  EXPECT_EQ(run_program("gpu_perf --device host --quick --json /nonexistent/numbers.json").exit_code, 2);
+TEST(GpuPerf, RefusesMemoryThatIsNone) {
+  EXPECT_EQ(run_program("gpu_perf --memory gpu").exit_code, 2);
+  EXPECT_EQ(run_program("gpu_perf --memory host-device --quick --json /nonexistent/numbers.json").exit_code, 2);
   EXPECT_EQ(run_program("gpu_perf", kFakeCuda + std::string("FAKE_CUDA_NO_DEVICE=1 ")).exit_code, 77);
 }
 
