@@ -72,6 +72,7 @@ Status keep(const std::string& path, const Contestants& contestants, const Setti
   std::ifstream file(path);
   try {
     const auto report = Json::parse(file);
+    if (report.text_or("end_time", "none").empty()) return Error{ErrorCode::System, "not all of its rows are there"};
     for (const auto& row : report.at("results")) {
       const auto& measured = row.at("out_of_place");
       Times& times = comparison.cells[{contestants.transport, contestants.operation, row.at("size").get<std::size_t>()}]

@@ -84,7 +84,8 @@ TEST(Builds, CountPairsAsNearWhileTheCoresStayWhereTheyWere) {
 // Stands for the programs of a build. They write a report with one time for each size, and log the order of all starts.
 class ScriptedBuild {
  public:
-  explicit ScriptedBuild(std::string log) : log_(std::move(log)) {}
+  explicit ScriptedBuild(std::string log, std::string end_time = "now")
+      : log_(std::move(log)), end_time_(std::move(end_time)) {}
   void write(const std::string& program, double us) const {
     std::filesystem::create_directories(folder());
     const std::string path = folder() + "/" + program;
@@ -95,8 +96,9 @@ class ScriptedBuild {
            "rows+='\"out_of_place\":{\"time\":"
         << us
         << ",\"nwrong\":0}}'; done\n"
-           "echo \"{\\\"results\\\":[$rows]}\" >\"$file\"; echo \"$0\" >>"
-        << log_ << "\n";
+           "echo \"{\\\"results\\\":[$rows],\\\"end_time\\\":\\\""
+        << end_time_ << "\\\"}\" >\"$file\"; echo \"$0\" >>" << log_ << "\n"
+        << (end_time_.empty() ? "exit 4\n" : "");
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
   std::string folder() const { return folder_ / "bin"; }
@@ -104,6 +106,7 @@ class ScriptedBuild {
  private:
   wreath::test::Folder folder_;
   std::string log_;
+  std::string end_time_;  // empty: the program fails before its end
 };
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -111,6 +114,26 @@ std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+// A program that fails leaves the rows that it has measured, and they are no result.
+TEST(Builds, FailWhereAProgramEndsBeforeItsLastRow) {
+  const wreath::test::Folder folder;
+  const ScriptedBuild build(folder / "starts", "");
+  build.write("all_reduce_perf", 2);
+  BuildsOptions options;
+  options.run = {.rounds = 1,
+                 .sizes = {8},
+                 .folder = build.folder(),
+                 .flag_ns = [] { return 60.0; },
+                 .other_build = build.folder()};
+  options.ranks = {2};
+  options.transports = {"shm"};
+  options.operations = {"all_reduce"};
+  options.near_pairs = 0;
+  const auto report = run_builds(options, {}, [](int, int, const std::string&) {});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("exit code 4"));
 }
 
 TEST(Builds, RunInTurnsAndTheSlowerCellsThreeTimesAsOften) {
