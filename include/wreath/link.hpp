@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "wreath/fifo.hpp"
@@ -68,10 +70,32 @@ class Wire : public Link {
   virtual int descriptor() const = 0;
   // Says whether progress() has something to send that the wire would not take yet; false once progress() has failed.
   virtual bool send_blocked() const = 0;
-  // Counts the bytes, headers included, of published messages that the wire has not taken: it is full, or the peer
-  // is short of slots. progress() must go on being called until this is 0, or the peer waits in vain. Credit that the
-  // peer was not told of does not count: a peer that is done may be gone.
+  // Counts the bytes, headers included, of published messages whose memory the wire may still read: it has not taken
+  // them, the peer is short of slots, or an adapter reads them where they are. progress() must go on being called until
+  // this is 0, or the peer waits in vain. Credit that the peer was not told of does not count: a peer that is done may
+  // be gone.
   virtual std::size_t in_flight() const = 0;
+
+  // The functions below are for wires whose adapter reads and writes memory by itself.
+
+  // Prepares descriptor() for a sleep, before the last progress() ahead of it. Returns false where there is something to
+  // receive already.
+  virtual bool arm() { return true; }
+  // Ends the wire after a failure. Returns true once no adapter of this rank reads or writes callers' memory for it and
+  // no peer can write any; call it again until then. A peer that maps memory may still read it.
+  virtual bool stop() { return true; }
+  // Names what still holds memory while stop() returns false: "mlx5_0 port 1".
+  virtual std::string held_by() const { return {}; }
+  // Returns the next word for the other end of the link, which the control connection carries; none while there is
+  // nothing to say.
+  virtual std::optional<Offer> take_word() { return std::nullopt; }
+  // Takes a word from the other end. The bytes are a stranger's: Mismatch names what is wrong with them.
+  virtual Status on_word(Offer word) {
+    static_cast<void>(word);
+    return {};
+  }
+  // Describes the way that messages take, for people: "eth0", "mlx5_0 port 1 + mlx5_1 port 1".
+  virtual std::string path() const { return {}; }
 };
 
 }  // namespace wreath

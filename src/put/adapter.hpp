@@ -1,0 +1,103 @@
+// A network adapter writes by itself: it puts bytes into registered memory of a peer and tells the peer 32 bits. The
+// pump of this folder knows networks by this interface alone, and each of them is one folder under transports/.
+//
+// One thread at a time uses an adapter and its channels: the holder of the communicator's token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+// Memory that an adapter registered, as a peer names it.
+struct RemoteMemory {
+  std::uint64_t address = 0;  // of its first byte, as puts count it
+  std::uint64_t key = 0;
+};
+
+struct PutLimits {
+  std::uint32_t inline_bytes = 0;  // of the largest put whose memory needs no registration
+  std::uint64_t put_bytes = 0;     // of the largest put
+  std::uint32_t outstanding = 0;   // puts of a channel that have not ended
+  // A put that tells arrives after all puts that its channel took before it.
+  bool ordered = false;
+};
+
+struct Put {
+  const std::byte* from = nullptr;
+  std::uint32_t bytes = 0;         // may be 0
+  std::uint64_t registration = 0;  // of the memory at `from`; 0: the bytes are copied before put() returns
+  std::uint64_t to = 0;            // an address in the peer's memory
+  std::uint64_t key = 0;           // of that memory
+  std::optional<std::uint32_t> tells;
+  // PutEvent::Ended comes back with `number`. An ordered channel's event says so of all earlier puts, too.
+  bool reports = false;
+  std::uint64_t number = 0;
+};
+
+struct PutEvent {
+  enum class Kind : std::uint8_t {
+    Ended,  // the adapter no longer reads the memory of put `number`
+    Told,   // the peer told `told`, and the bytes of that put are here
+    Lost,   // the channel has failed: it takes no more puts before reset()
+  };
+  Kind kind = Kind::Ended;
+  std::uint16_t channel = 0;  // Channel::index()
+  std::uint32_t told = 0;
+  std::uint64_t number = 0;
+  // The reason of Lost. `retryable` says that a new connection may help: a link that was down, or retries that ran out.
+  Error error{};
+  bool retryable = false;
+};
+
+// A channel puts into the memory of one peer. It is a queue pair of verbs, or a peer's address at an endpoint.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  virtual std::uint16_t index() const = 0;  // among the adapter's channels
+  virtual std::string describe() const = 0;  // "mlx5_0 port 1 gid 3"
+  // Returns what the peer's connect() takes. It changes with reset().
+  virtual std::vector<std::byte> address() const = 0;
+  // Links the channel with the peer's. The bytes are a stranger's: Mismatch names what is wrong with them.
+  virtual Status connect(std::span<const std::byte> theirs) = 0;
+  // Hands puts to the adapter, at one doorbell. Returns how many it took, in order; fewer where it is full.
+  virtual Result<std::size_t> put(std::span<const Put> puts) = 0;
+  // Stops the channel. Returns true once the adapter neither reads nor writes memory for it; call it again until then.
+  // Peers' puts fail from the first call on.
+  virtual bool stop() = 0;
+  // Makes a stopped channel new: it has a new address, and waits for connect().
+  virtual Status reset() = 0;
+};
+
+// An adapter is one port of the network, for one communicator.
+class Adapter {
+ public:
+  virtual ~Adapter() = default;
+  virtual std::string describe() const = 0;  // "mlx5_0 port 1"
+  virtual PutLimits limits() const = 0;
+  // Registers memory for puts from it and, where `remote` is true, for peers' puts into it. Returns a number that is not
+  // 0.
+  virtual Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) = 0;
+  virtual RemoteMemory name(std::uint64_t registration) const = 0;
+  // Ends a registration. No put that uses it is outstanding.
+  virtual void deregister_memory(std::uint64_t registration) = 0;
+  // Makes a channel whose peer may have `tells` puts that tell outstanding.
+  virtual Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) = 0;
+  // Writes the events that have come to `events` and returns how many there were.
+  virtual Result<std::size_t> poll(std::span<PutEvent> events) = 0;
+  // Becomes readable when an event has come after arm().
+  virtual int descriptor() const = 0;
+  // Prepares descriptor() for a sleep. Returns false where an event may have come already: poll first, then arm again.
+  virtual bool arm() = 0;
+  // Returns the next thing that the adapter says of itself, in words: "mlx5_0 port 1: the port went down".
+  virtual std::optional<std::string> trouble() = 0;
+};
+
+}  // namespace wreath
