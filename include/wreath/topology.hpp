@@ -92,20 +92,35 @@ struct NetworkInterface {
   PciPlace place;
 };
 
+// Holds an address by which other adapters reach a port.
+struct RdmaGid {
+  int index = 0;
+  std::string address;    // "::ffff:10.0.0.1"
+  std::string type;       // "RoCE v2", "IB/RoCE v1"; empty where the kernel does not say
+  std::string interface;  // the network interface that has the address; empty where the kernel does not say
+};
+
 struct RdmaPort {
   int number = 0;
-  std::string state;       // "ACTIVE", "DOWN", ...
-  std::string link_layer;  // "InfiniBand" or "Ethernet"
-  std::string rate;        // "400 Gb/sec (4X NDR)"
+  std::string state;          // "ACTIVE", "DOWN", ...
+  std::string link_layer;     // "InfiniBand", "Ethernet" or "Unspecified"
+  std::string rate;           // "400 Gb/sec (4X NDR)"
+  std::vector<RdmaGid> gids;  // those that are in use, by index
 };
 
 struct RdmaDevice {
   std::string name;
   std::vector<RdmaPort> ports;
-  // Names the network interfaces of the same device.
+  // Names the network interfaces of the same device, and those that have its GIDs.
   std::vector<std::string> interfaces;
   PciPlace place;
+  std::string driver;  // "mlx5_core"; empty where the device is software, or the kernel does not say
 };
+
+// Returns the GIDs of a port that tell most: RoCE v2 before v1, and no link-local ones where there are others.
+std::vector<RdmaGid> main_gids(const RdmaPort& port);
+// Returns text such as "gid 1 ::ffff:10.0.0.1 RoCE v2 on eth0".
+std::string gid_text(const RdmaGid& gid);
 
 struct Topology {
   std::string host;

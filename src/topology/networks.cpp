@@ -1,4 +1,5 @@
 // Reads network interfaces and RDMA devices from /sys/class, and addresses from the kernel.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
@@ -7,6 +8,7 @@
 #include <netpacket/packet.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -60,14 +62,47 @@ std::string port_state(const std::string& text) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
+// Returns the short form of an address that the kernel writes as eight groups of four digits: "::ffff:10.0.0.1".
+// Returns empty text for one that is all zeros or no address.
+std::string short_address(const std::string& text) {
+  in6_addr address{};
+  if (::inet_pton(AF_INET6, text.c_str(), &address) != 1 || IN6_IS_ADDR_UNSPECIFIED(&address)) return {};
+  std::array<char, INET6_ADDRSTRLEN> buffer{};
+  return ::inet_ntop(AF_INET6, &address, buffer.data(), buffer.size());
+}
+
+std::vector<RdmaGid> read_gids(const std::string& port) {
+  std::vector<RdmaGid> gids;
+  for (const std::string& entry : entries_of(port + "/gids")) {
+    const std::vector<int> index = parse_list(entry);
+    std::string address = short_address(line_of(fmt::format("{}/gids/{}", port, entry)));
+    if (index.size() != 1 || address.empty()) continue;
+    gids.push_back({index.front(), std::move(address), line_of(fmt::format("{}/gid_attrs/types/{}", port, entry)),
+                    line_of(fmt::format("{}/gid_attrs/ndevs/{}", port, entry))});
+  }
+  return gids;
+}
+
+RdmaPort read_port(const std::string& folder, const std::string& name) {
+  const std::vector<int> number = parse_list(name);
+  return {number.empty() ? 0 : number.front(), port_state(line_of(folder + "/state")), line_of(folder + "/link_layer"),
+          line_of(folder + "/rate"), read_gids(folder)};
+}
+
 RdmaDevice read_rdma(const std::string& folder, const std::string& name) {
-  RdmaDevice device{printable(name), {}, entries_of(folder + "/device/net"), read_place(folder + "/device")};
+  RdmaDevice device;
+  device.name = printable(name);
+  device.interfaces = entries_of(folder + "/device/net");
   for (std::string& interface : device.interfaces) interface = printable(interface);
+  device.place = read_place(folder + "/device");
+  device.driver = link_name(folder + "/device/driver");
   for (const std::string& port : entries_of(folder + "/ports")) {
-    const std::string own = fmt::format("{}/ports/{}", folder, port);
-    const std::vector<int> number = parse_list(port);
-    device.ports.push_back({number.empty() ? 0 : number.front(), port_state(line_of(own + "/state")),
-                            line_of(own + "/link_layer"), line_of(own + "/rate")});
+    device.ports.push_back(read_port(fmt::format("{}/ports/{}", folder, port), port));
+    for (const RdmaGid& gid : device.ports.back().gids) {
+      const bool known =
+          std::find(device.interfaces.begin(), device.interfaces.end(), gid.interface) != device.interfaces.end();
+      if (!known && !gid.interface.empty()) device.interfaces.push_back(gid.interface);
+    }
   }
   return device;
 }

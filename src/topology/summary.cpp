@@ -17,7 +17,29 @@ std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// Returns whether the address is one of its own link only.
+bool is_link_local(const RdmaGid& gid) { return gid.address.starts_with("fe80:"); }
+bool is_first_version(const RdmaGid& gid) { return gid.type.ends_with("RoCE v1"); }
+
+// Removes the GIDs with that property, unless all have it.
+void leave_out(std::vector<RdmaGid>& gids, bool (*property)(const RdmaGid&)) {
+  if (!std::all_of(gids.begin(), gids.end(), property)) std::erase_if(gids, property);
+}
+
 }  // namespace
+
+std::vector<RdmaGid> main_gids(const RdmaPort& port) {
+  std::vector<RdmaGid> gids = port.gids;
+  // The kernel calls GIDs of InfiniBand as those of the first version of RoCE.
+  if (port.link_layer == "Ethernet") leave_out(gids, &is_first_version);
+  leave_out(gids, &is_link_local);
+  return gids;
+}
+
+std::string gid_text(const RdmaGid& gid) {
+  return fmt::format("gid {} {}{}{}{}{}", gid.index, gid.address, gid.type.empty() ? "" : " ", gid.type,
+                     gid.interface.empty() ? "" : " on ", gid.interface);
+}
 
 std::string size_text(std::uint64_t bytes) {
   constexpr std::string_view kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -61,6 +61,35 @@ inline void add_rdma(const FakeMachine& machine, const std::string& name, const 
   machine.link("/sys/class/infiniband/" + name, folder);
 }
 
+struct FakeGid {
+  int index = 0;
+  std::string address;  // eight groups of four digits, as the kernel writes them
+  std::string type;
+  std::string interface;
+};
+
+inline void add_gid(const FakeMachine& machine, const std::string& name, const FakeGid& gid) {
+  const std::string port = fmt::format("/sys/class/infiniband/{}/ports/1", name);
+  machine.file(fmt::format("{}/gids/{}", port, gid.index), gid.address);
+  machine.file(fmt::format("{}/gid_attrs/types/{}", port, gid.index), gid.type);
+  machine.file(fmt::format("{}/gid_attrs/ndevs/{}", port, gid.index), gid.interface);
+}
+
+// Makes an RDMA device that is software over the virtual interface `interface`, as the kernel's rdma_rxe does. It has
+// the addresses of an interface with an IPv4 address, and empty places among them.
+inline void add_soft_roce(const FakeMachine& machine, const std::string& name, const std::string& interface,
+                          const std::string& mtu = "9000") {
+  add_interface(machine, {interface, "", "1", "up", "10000", mtu});
+  const std::string folder = "/sys/devices/virtual/infiniband/" + name;
+  machine.file(folder + "/ports/1/state", "4: ACTIVE");
+  machine.file(folder + "/ports/1/link_layer", "Ethernet");
+  machine.file(folder + "/ports/1/rate", "10 Gb/sec (4X SDR)");
+  machine.link("/sys/class/infiniband/" + name, folder);
+  add_gid(machine, name, {0, "fe80:0000:0000:0000:b0f3:8fff:fe1c:1001", "RoCE v2", interface});
+  add_gid(machine, name, {1, "0000:0000:0000:0000:0000:ffff:0a4d:0001", "RoCE v2", interface});
+  add_gid(machine, name, {2, "0000:0000:0000:0000:0000:0000:0000:0000", "", ""});
+}
+
 inline void name_machine(const FakeMachine& machine, const std::string& host, const std::string& kernel,
                          const std::string& processor) {
   machine.file("/proc/sys/kernel/hostname", host);

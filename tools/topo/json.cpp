@@ -53,10 +53,11 @@ Json json_of(const NetworkInterface& interface) {
           {"pci", json_of(interface.place)}};
 }
 
-Json json_of(const RdmaPort& port) {
-  return {{"number", port.number}, {"state", port.state}, {"link_layer", port.link_layer}, {"rate", port.rate}};
+Json json_of(const RdmaGid& gid) {
+  return {{"index", gid.index}, {"address", gid.address}, {"type", gid.type}, {"interface", gid.interface}};
 }
 
+Json json_of(const RdmaPort& port);
 Json json_of(const RdmaDevice& device);
 
 template <typename Part>
@@ -66,10 +67,19 @@ Json list_of(const std::vector<Part>& parts) {
   return list;
 }
 
+Json json_of(const RdmaPort& port) {
+  return {{"number", port.number},
+          {"state", port.state},
+          {"link_layer", port.link_layer},
+          {"rate", port.rate},
+          {"gids", list_of(port.gids)}};
+}
+
 Json json_of(const RdmaDevice& device) {
   return {{"name", device.name},
           {"ports", list_of(device.ports)},
           {"interfaces", device.interfaces},
+          {"driver", device.driver},
           {"pci", json_of(device.place)}};
 }
 

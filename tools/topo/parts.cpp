@@ -10,6 +10,9 @@
 namespace wreath {
 namespace {
 
+// The GIDs of a port that its line shows. An adapter may have 256 of them.
+constexpr std::size_t kShownGids = 2;
+
 bool has(const std::vector<int>& numbers, int number) {
   return std::binary_search(numbers.begin(), numbers.end(), number);
 }
@@ -91,9 +94,13 @@ DeviceLine line_of(const RdmaDevice& device) {
   DeviceLine line{DeviceLine::Kind::Rdma, device.place.node, device.name, "RDMA", false};
   for (const RdmaPort& port : device.ports) {
     join(line.text, fmt::format("port {} {}, {} {}", port.number, port.state, port.link_layer, port.rate));
+    const std::vector<RdmaGid> gids = main_gids(port);
+    for (std::size_t i = 0; i < std::min<std::size_t>(gids.size(), kShownGids); ++i) join(line.text, gid_text(gids[i]));
+    if (gids.size() > kShownGids) join(line.text, fmt::format("and {} more", gids.size() - kShownGids));
     line.usable = line.usable || port.state == "ACTIVE";
   }
   if (!device.interfaces.empty()) join(line.text, fmt::format("interface {}", fmt::join(device.interfaces, " ")));
+  join(line.text, device.driver);
   join(line.text, device.place.address);
   return line;
 }

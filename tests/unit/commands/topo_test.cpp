@@ -43,14 +43,14 @@ package 0
 └─ NUMA node 0   64 GiB, 32 GiB free
    ├─ L3 32 MiB  4 cores: 0-3,8-11; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
    ├─ GPU 0      NVIDIA H100 80GB HBM3, 0000:17:00.0, 32.0 GT/s PCIe x16, to GPU 1 by PCIe to another NUMA node, nearest network mlx5_0 behind the same PCI bridge
-   ├─ mlx5_0     RDMA, port 1 ACTIVE, InfiniBand 400 Gb/sec (4X NDR), interface ib0, 0000:18:00.0
+   ├─ mlx5_0     RDMA, port 1 ACTIVE, InfiniBand 400 Gb/sec (4X NDR), interface ib0, mlx5_core, 0000:18:00.0
    ├─ eth0       ethernet, up, 100 Gbit/s, mtu 1500, ice, 0000:02:00.0
    └─ ib0        infiniband, up, 400 Gbit/s, mtu 2044, mlx5_core, 0000:18:00.0
 package 1
 └─ NUMA node 1   64 GiB, 32 GiB free
    ├─ L3 32 MiB  4 cores: 4-7,12-15; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
    ├─ GPU 1      NVIDIA H100 80GB HBM3, 0000:97:00.0, 32.0 GT/s PCIe x16, to GPU 0 by PCIe to another NUMA node, nearest network mlx5_1 over the same PCI root
-   ├─ mlx5_1     RDMA, port 1 DOWN, InfiniBand 400 Gb/sec (4X NDR), interface ib1, 0000:98:00.0
+   ├─ mlx5_1     RDMA, port 1 DOWN, InfiniBand 400 Gb/sec (4X NDR), interface ib1, mlx5_core, 0000:98:00.0
    └─ ib1        infiniband, down, mtu 2044, mlx5_core, 0000:98:00.0
 near no NUMA node
 └─ lo            loopback, mtu 65536
@@ -127,6 +127,21 @@ TEST_F(TopoCommand, GivesTheSameAsJson) {
   EXPECT_EQ(json.at("rdma").at(1).at("ports").at(0).at("state"), "DOWN");
   EXPECT_EQ(json.at("interfaces").at(0).at("name"), "eth0");
   EXPECT_FALSE(json.contains("ranks"));
+}
+
+TEST_F(TopoCommand, ShowsTheAddressesOfRdmaPorts) {
+  test::add_soft_roce(small_, "rxe0", "rh0");
+  const test::Environment environment{{{"LC_ALL", "C"}}};
+  EXPECT_THAT(topo(small_), HasSubstr("rxe0         RDMA, port 1 ACTIVE, Ethernet 10 Gb/sec (4X SDR), "
+                                      "gid 1 ::ffff:10.77.0.1 RoCE v2 on rh0, interface rh0\n"));
+  const nlohmann::json gid = json_of(topo(small_, "--json")).at("rdma").at(0).at("ports").at(0).at("gids").at(1);
+  EXPECT_EQ(gid.at("address"), "::ffff:10.77.0.1");
+  EXPECT_EQ(gid.at("type"), "RoCE v2");
+  for (int index = 3; index < 6; ++index) {
+    const std::string address = fmt::format("0000:0000:0000:0000:0000:ffff:0a4d:000{}", index);
+    test::add_gid(small_, "rxe0", {index, address, "RoCE v2", "rh0"});
+  }
+  EXPECT_THAT(topo(small_), HasSubstr("gid 3 ::ffff:10.77.0.3 RoCE v2 on rh0, and 2 more, interface rh0"));
 }
 
 TEST_F(TopoCommand, DrawsAPicture) {

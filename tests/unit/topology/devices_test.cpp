@@ -157,6 +157,43 @@ TEST_F(Devices, RdmaDevicesKnowTheirPortsAndInterfaces) {
   EXPECT_EQ(topology_.rdma[1].ports[0].state, "DOWN");
 }
 
+TEST_F(Devices, RdmaPortsKnowTheirAddresses) {
+  EXPECT_EQ(topology_.rdma[0].driver, "mlx5_core");
+  EXPECT_THAT(topology_.rdma[0].ports[0].gids, IsEmpty());
+  test::add_soft_roce(small_, "rxe0", "rh0");
+  const Topology topology = read_topology(small_.root());
+  ASSERT_EQ(topology.rdma.size(), 1u);
+  const RdmaDevice& device = topology.rdma[0];
+  EXPECT_EQ(device.driver, "");
+  EXPECT_THAT(device.interfaces, ElementsAre("rh0"));
+  ASSERT_EQ(device.ports.size(), 1u);
+  ASSERT_EQ(device.ports[0].gids.size(), 2u) << "a place that is all zeros has no address";
+  const RdmaGid& gid = device.ports[0].gids[1];
+  EXPECT_EQ(gid.index, 1);
+  EXPECT_EQ(gid.address, "::ffff:10.77.0.1");
+  EXPECT_EQ(gid.type, "RoCE v2");
+  EXPECT_EQ(gid.interface, "rh0");
+  EXPECT_EQ(gid_text(gid), "gid 1 ::ffff:10.77.0.1 RoCE v2 on rh0");
+}
+
+TEST(RdmaAddresses, ThatTellMostAreTheMainOnes) {
+  const RdmaGid local{0, "fe80::1", "IB/RoCE v1", "eth0"};
+  const RdmaGid local_routed{1, "fe80::1", "RoCE v2", "eth0"};
+  const RdmaGid first{2, "::ffff:10.0.0.1", "IB/RoCE v1", "eth0"};
+  const RdmaGid routed{3, "::ffff:10.0.0.1", "RoCE v2", "eth0"};
+  const auto indices = [](std::vector<RdmaGid> gids, const char* link_layer) {
+    std::vector<int> found;
+    for (const RdmaGid& gid : main_gids({1, "ACTIVE", link_layer, "", std::move(gids)})) found.push_back(gid.index);
+    return found;
+  };
+  EXPECT_THAT(indices({local, local_routed, first, routed}, "Ethernet"), ElementsAre(3));
+  EXPECT_THAT(indices({local, local_routed}, "Ethernet"), ElementsAre(1));
+  EXPECT_THAT(indices({local, first}, "Ethernet"), ElementsAre(2));
+  EXPECT_THAT(indices({local}, "Ethernet"), ElementsAre(0));
+  EXPECT_THAT(indices({local}, "InfiniBand"), ElementsAre(0));
+  EXPECT_THAT(indices({}, "Ethernet"), IsEmpty());
+}
+
 TEST_F(Devices, AreAsFarFromEachOtherAsTheirBridges) {
   const PciPlace& gpu0 = topology_.gpus[0].place;
   const PciPlace& gpu1 = topology_.gpus[1].place;
