@@ -1,11 +1,10 @@
-// Checks GPUs, RDMA devices, and the libraries that reach them.
+// Checks GPUs, and the libraries that reach devices.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
-#include "src/topology/kernel_files.hpp"
 #include "tools/doctor/findings.hpp"
 
 namespace wreath {
@@ -72,32 +71,6 @@ void check_gpus(const Surroundings& surroundings, Findings& findings) {
   }
   if (has_nvidia(surroundings) && !exists(surroundings.root + "/dev/nvidiactl")) {
     findings.note("/dev/nvidiactl", "is missing: this container does not see the GPUs", "docker run --gpus all ...");
-  }
-}
-
-void check_rdma(const Surroundings& surroundings, Findings& findings) {
-  const auto& devices = surroundings.topology.rdma;
-  if (devices.empty()) return findings.ok("RDMA", "none");
-  for (const RdmaDevice& device : devices) {
-    for (const RdmaPort& port : device.ports) {
-      const std::string subject = fmt::format("{} port {}", device.name, port.number);
-      const std::string text = fmt::format("{}, {} {}", port.state, port.link_layer, port.rate);
-      if (port.state == "ACTIVE") {
-        findings.ok(subject, text);
-      } else {
-        findings.note(subject, text,
-                      port.link_layer == "InfiniBand"
-                          ? "look at its cable, and that a subnet manager runs (opensm)"
-                          : "as root: ip link set its interface up; then look at its cable");
-      }
-    }
-  }
-  const auto nodes = entries_of(surroundings.root + "/dev/infiniband");
-  const bool verbs =
-      std::any_of(nodes.begin(), nodes.end(), [](const std::string& node) { return node.starts_with("uverbs"); });
-  if (!verbs) {
-    findings.note("/dev/infiniband", "has no uverbs: programs cannot reach the RDMA devices",
-                  "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...");
   }
 }
 

@@ -73,12 +73,23 @@ void check_open_files(const Surroundings& surroundings, Findings& findings) {
   }
 }
 
+// Returns whether no limit of locked memory holds for this process, as for root outside of containers.
+bool locks_without_limit(const Surroundings& surroundings) {
+  constexpr std::uint64_t kMayLock = 1 << 14;  // CAP_IPC_LOCK
+  const std::string capabilities = field_of(surroundings.root + "/proc/self/status", "CapEff");
+  std::uint64_t set = 0;
+  std::from_chars(capabilities.data(), capabilities.data() + capabilities.size(), set, 16);
+  return (set & kMayLock) != 0;
+}
+
 void check_locked_memory(const Surroundings& surroundings, Findings& findings) {
   const auto limit = limit_of(surroundings, "Max locked memory");
   if (!limit) return;
   const std::string text = limit->soft == kUnlimited ? "unlimited" : size_text(limit->soft);
   const bool registers = !surroundings.topology.rdma.empty();
-  if (registers && limit->soft < kGiB) {
+  if (registers && limit->soft < kGiB && locks_without_limit(surroundings)) {
+    findings.ok("locked memory", text + ", which does not hold for this process (CAP_IPC_LOCK)");
+  } else if (registers && limit->soft < kGiB) {
     findings.note("locked memory", text + "; RDMA devices register the memory they read",
                   raise('l', "memlock", "unlimited", limit->hard == kUnlimited));
   } else {

@@ -120,6 +120,7 @@ Probes probe_system() {
   probes.pidfd_error = close_or_error(::syscall(SYS_pidfd_open, ::getpid(), 0));
   probes.peer_memory_error = try_peer_memory();
   for (const LibraryRow& row : kLibraries) probes.libraries.push_back(try_library(row));
+  probes.adapters = probe_adapters();
   return probes;
 }
 

@@ -15,14 +15,24 @@ struct LibraryProbe {
   std::string version;
 };
 
+// An RDMA device, as a program that opens it finds it.
+struct AdapterProbe {
+  std::string name;       // "mlx5_0"
+  int open_error = 0;     // an errno value; 0: it can be opened
+  int dma_buf_error = 0;  // an errno value; 0: it registers memory of other devices by their dma-bufs
+};
+
 struct Probes {
   int memfd_error = 0;  // an errno value; 0: it works
   int pidfd_error = 0;  // pidfd_open
   // An errno value of process_vm_readv on a process that is no child of the caller, and that the caller does not debug.
   int peer_memory_error = 0;
   std::vector<LibraryProbe> libraries;
+  std::vector<AdapterProbe> adapters;
 };
 
 Probes probe_system();
+// Opens each device that libibverbs knows here. Returns nothing where there is no such library.
+std::vector<AdapterProbe> probe_adapters();
 
 }  // namespace wreath
