@@ -265,6 +265,7 @@ void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
   explain.footer(
       "predicted: the schedule, simulated with constants of a kind of link, which were measured on another machine.\n"
       "Ranks over shm share the cores of this machine; each of those over tcp is taken to have one.\n"
+      "Nothing is predicted of wires that are no streams.\n"
       "measured: by `wreath tune` on this machine. limit: what its memory, cores and loopback allow.\n"
       "A row is chosen by measurement where there is one, else by the library's rules (docs/decisions/0003).\n\n"
       "Examples:\n"

@@ -15,8 +15,23 @@
 namespace wreath {
 namespace {
 
-std::string not_measured(const PlanQuestion& question) {
-  return fmt::format("not measured on this machine: run `wreath tune{}`", question.device ? " --memory device" : "");
+struct Answer {
+  PlanQuestion question;
+  std::string transport;
+  PlanExplanation explanation;
+  std::string source;  // the tuning file; empty: none
+};
+
+// Returns the links or buffers of whose time nothing is known; empty: there are none.
+std::string not_timed(const Answer& answer) {
+  if (answer.question.device) return "not known of GPUs";
+  return answer.question.timed ? "" : "not known of " + answer.transport;
+}
+
+std::string not_measured(const Answer& answer) {
+  if (!answer.question.timed) return not_timed(answer);
+  return fmt::format("not measured on this machine: run `wreath tune{}`",
+                     answer.question.device ? " --memory device" : "");
 }
 
 std::string us_text(const std::optional<double>& us) {
@@ -29,8 +44,9 @@ std::string tile_text(const PlanCandidate& candidate) {
   return candidate.tile_bytes == 0 ? "-" : format_bytes(candidate.tile_bytes);
 }
 
-std::string predicted_text(const PlanQuestion& question, const PlanCandidate& chosen) {
-  if (question.device) return "not known of GPUs";
+std::string predicted_text(const Answer& answer) {
+  const PlanCandidate& chosen = answer.explanation.chosen;
+  if (const std::string text = not_timed(answer); !text.empty()) return text;
   if (!chosen.predicted_us) return fmt::format("not simulated beyond {} ranks", kMostPredictedRanks);
   return us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine";
 }
@@ -49,13 +65,6 @@ std::string why_not(const PlanCandidate& other, const PlanCandidate& chosen) {
   return fmt::format("predicted: {:.2f} times as long, which counts once it is measured: run `wreath tune`", ratio);
 }
 
-struct Answer {
-  PlanQuestion question;
-  std::string transport;
-  PlanExplanation explanation;
-  std::string source;  // the tuning file; empty: none
-};
-
 void print_row(const PlanCandidate& row, const std::string& remark) {
   const bool known = row.predicted_us.has_value();
   fmt::print("{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", row.algorithm->name, name(row.algorithm->order),
@@ -64,8 +73,8 @@ void print_row(const PlanCandidate& row, const std::string& remark) {
 }
 
 std::string no_limit(const Answer& answer) {
-  if (answer.question.device) return "not known of GPUs";
-  if (!answer.explanation.chosen.measured_us) return not_measured(answer.question);
+  if (const std::string text = not_timed(answer); !text.empty()) return text;
+  if (!answer.explanation.chosen.measured_us) return not_measured(answer);
   return "not known: it needs a core for each rank, or over a wire two ranks that both send and receive";
 }
 
@@ -81,8 +90,8 @@ void print(const Answer& answer) {
       chosen.data_lanes == 1 ? "" : "s",
       chosen.small ? "the path of small messages, without steps" : fmt::format("tiles of {}", tile_text(chosen)));
   fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
-  fmt::print("  predicted  {}\n", predicted_text(question, chosen));
-  fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : not_measured(question));
+  fmt::print("  predicted  {}\n", predicted_text(answer));
+  fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : not_measured(answer));
   if (limit && chosen.measured_us) {
     fmt::print("  limit      {} us: this reaches {:.0f} % of it\n", us_text(limit), *limit / *chosen.measured_us * 100);
   } else {
@@ -137,10 +146,12 @@ Result<PlanQuestion> question_of(const PlanArguments& arguments) {
   if (ranks->first != ranks->last) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: one number", arguments.ranks)};
   }
+  const TransportRow& transport = *find_transport(arguments.transport);
   return PlanQuestion{.collective = *collective,
                       .bytes = *bytes,
                       .ranks = ranks->first,
-                      .mapped = !find_transport(arguments.transport)->is_wire(),
+                      .mapped = !transport.is_wire(),
+                      .timed = !transport.is_wire() || transport.needs_stream,
                       .reproducible = !arguments.any_order,
                       .device = arguments.memory == "device"};
 }

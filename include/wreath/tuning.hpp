@@ -86,6 +86,8 @@ struct PlanQuestion {
   std::size_t bytes = 0;
   int ranks = 2;
   bool mapped = true;
+  // Is false for links of whose time nothing is known: constants and measurements are of mapped memory and of streams.
+  bool timed = true;
   bool reproducible = true;
   // Is true where the ranks have GPUs and the buffers are on them.
   bool device = false;

@@ -48,6 +48,7 @@ bool same_tile(std::size_t a, std::size_t b, std::size_t bytes) {
 
 std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tuning, const Choice& choice) {
   const std::size_t tile_bytes = choice.small ? 0 : choice.tile_bytes;
+  if (!question.timed) return std::nullopt;
   std::vector<Point> points;
   for (const TuningTime& time : tuning.times) {
     if (about(time, question) && time.device == question.device && time.algorithm == choice.algorithm->name &&
@@ -59,7 +60,7 @@ std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tu
 }
 
 std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tuning) {
-  if (question.device) return std::nullopt;  // limits are the host's
+  if (question.device || !question.timed) return std::nullopt;  // limits are the host's
   std::vector<Point> points;
   for (const TuningLimit& limit : tuning.limits) {
     if (about(limit, question)) points.push_back({static_cast<double>(limit.bytes), limit.time_us});
@@ -106,6 +107,7 @@ class Explainer {
   // Predicts the time by the model, which is of hosts.
   Result<double> predict(const Choice& choice) const {
     if (question_.device) return Error{ErrorCode::Unavailable, "nothing is known of GPUs"};
+    if (!question_.timed) return Error{ErrorCode::Unavailable, "nothing is known of such links"};
     if (question_.ranks > kMostPredictedRanks) {
       return Error{ErrorCode::Unavailable,
                    fmt::format("calls of more than {} ranks are not simulated here", kMostPredictedRanks)};

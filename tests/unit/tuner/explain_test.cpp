@@ -52,6 +52,24 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
   }
 }
 
+// Times of a wire, measured or simulated, are of streams.
+TEST(Explain, OfLinksThatNobodyTimedTellsTheChoiceAndNoTime) {
+  Tuning tuning;
+  tuning.times = {{Collective::AllReduce, 2, false, 1 << 20, "two_shot", 262144, 60}};
+  tuning.limits = {{Collective::AllReduce, 2, false, 1 << 20, 30}};
+  PlanQuestion asked = question(Collective::AllReduce, 1 << 20, 2, false);
+  EXPECT_EQ(explain_plan(asked, &tuning)->chosen.measured_us, 60);
+  EXPECT_EQ(explain_plan(asked, &tuning)->limit_us, 30);
+  asked.timed = false;
+  const PlanExplanation explained = explain_plan(asked, &tuning).value();
+  EXPECT_EQ(explained.chosen.algorithm->name, "two_shot");
+  EXPECT_TRUE(explained.tuned) << "communicators take the choice all the same";
+  EXPECT_FALSE(explained.chosen.measured_us || explained.chosen.predicted_us || explained.limit_us);
+  for (const PlanCandidate& other : explained.others) {
+    EXPECT_FALSE(other.measured_us || other.predicted_us) << other.algorithm->name;
+  }
+}
+
 // For GPUs only times measured on devices count, and nothing is predicted.
 TEST(Explain, OfGpusTellsWhatWasMeasuredOfThem) {
   Tuning tuning;
