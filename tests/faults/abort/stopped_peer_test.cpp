@@ -5,6 +5,7 @@
 
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/usable.hpp"
 #include "wreath/device.hpp"
 #include "wreath/memory.hpp"
 
@@ -157,6 +158,7 @@ void stop_and_abort(Job& job, int stopped, int delay_us) {
 TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
   const Case& shape = GetParam();
   if (shape.memory == "device" && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
+  if (const std::string why = test::why_skipped(shape.transport); !why.empty()) GTEST_SKIP() << why;
   const int count = rounds(kSanitized ? 5 : 10, 250);
   Job job("aborting", kRanks,
           {{"transport", shape.transport},
@@ -185,7 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"large_tcp", "tcp", 2 << 20}, Case{"allocated_shm", "shm", 2 << 20, "allocated"},
                       Case{"allocated_tcp", "tcp", 2 << 20, "allocated"}, Case{"device_shm", "shm", 2 << 20, "device"},
                       Case{"device_mapped", "shm,cuda_ipc", 2 << 20, "device"},
-                      Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"}),
+                      Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"},
+                      Case{"small_verbs", "verbs", 16}, Case{"medium_verbs", "verbs", 64 << 10},
+                      Case{"allocated_verbs", "verbs", 64 << 10, "allocated"}),
     [](const auto& shape) { return shape.param.name; });
 
 // The ranks are threads, whose buffers peers read by address.

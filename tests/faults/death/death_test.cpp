@@ -5,6 +5,7 @@
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
+#include "tests/support/usable.hpp"
 #include "wreath/device.hpp"
 #include "wreath/recording.hpp"
 
@@ -84,6 +85,7 @@ void kill_one(const Shape& shape, int victim, int delay_us) {
 
 void kill_many(const Shape& shape) {
   if (shape.device && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
+  if (const std::string why = test::why_skipped(shape.transport); !why.empty()) GTEST_SKIP() << why;
   const Resources before = resources_of();
   const int count = rounds(3, 50);
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
@@ -108,6 +110,8 @@ TEST(Death, WhilePeersMapItsDevicesMemoryIsNamedByAllSurvivorsWithinASecond) {
   kill_many({"shm,cuda_ipc", 8 << 20, "0", true});
 }
 TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 64}); }
+TEST(Death, OverVerbsIsNamedByAllSurvivorsWithinASecond) { kill_many({"verbs", 256 << 10}); }
+TEST(Death, OfSmallMessagesOverVerbsIsNamedByAllSurvivorsWithinASecond) { kill_many({"verbs", 64}); }
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }
 
 }  // namespace
