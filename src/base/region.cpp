@@ -18,6 +18,7 @@
 
 #include "src/base/memfd.hpp"
 #include "src/base/random.hpp"
+#include "src/base/release_watcher.hpp"
 #include "wreath/memory.hpp"
 
 #ifndef MADV_POPULATE_WRITE
@@ -158,16 +159,23 @@ void Region::discard() {
   ::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
 }
 
+// In a forked child the adapters are its parent's, as the memory is.
+void Region::release() {
+  if (!descriptor_) return;
+  tell_release(base_);
+  if (!borrowed_) discard();
+}
+
 void Region::free() {
   freed_ = true;
-  if (uses_ == 0) discard();
+  if (uses_ == 0) release();
 }
 
 RegionUse::RegionUse(std::shared_ptr<Region> region) : region_(std::move(region)) { ++region_->uses_; }
 
 // The thread that frees sets `freed_` first and then looks at `uses_`: one of the two threads sees the other.
 RegionUse::~RegionUse() {
-  if (region_ != nullptr && --region_->uses_ == 0 && region_->freed_) region_->discard();
+  if (region_ != nullptr && --region_->uses_ == 0 && region_->freed_) region_->release();
 }
 
 Region::~Region() {
@@ -232,6 +240,7 @@ Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t b
 }
 
 void Region::give_back() {
+  free();
   constexpr int kAccess = PROT_READ | PROT_WRITE;
   void* const copy = ::mmap(nullptr, bytes_, kAccess, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (copy != MAP_FAILED) {

@@ -69,7 +69,8 @@ class Region {
   // a fault. Does nothing in a forked child, which shares the pages with its parent.
   void discard();
 
-  // Frees the region for the program. It is discarded at once, or when the last call in flight that uses it is over.
+  // Frees the region for the program. It is released at once, or when the last call in flight that uses it is over:
+  // the release watchers hear of it, and its memory is discarded.
   void free();
 
   // Sets an eventfd that wakes the owner. Callers set it before any peer gets the region's name.
@@ -78,6 +79,7 @@ class Region {
 
  private:
   friend class RegionUse;
+  void release();
   Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor, bool writable);
   friend class RegionTable;
   std::uint64_t id_;

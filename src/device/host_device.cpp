@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/release_watcher.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"

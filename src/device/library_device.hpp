@@ -112,18 +112,6 @@ class LibraryDevice : public Device {
 // Returns the number by which slots of FIFOs name the device within this process.
 inline std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
 
-// Gets a call before an allocation of any device is freed. The call comes from the thread that frees the allocation,
-// which holds no lock of the device.
-class ReleaseWatcher {
- public:
-  virtual ~ReleaseWatcher() = default;
-  virtual void before_release(const std::byte* begin) = 0;
-};
-void add_release_watcher(ReleaseWatcher& watcher);
-void remove_release_watcher(ReleaseWatcher& watcher);
-// Calls all watchers. Devices use this.
-void tell_release(const std::byte* begin);
-
 // Returns the owner of the memory, among all devices that this process has used. Any thread may call it.
 PointerFacts facts_of(const void* data);
 

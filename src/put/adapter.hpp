@@ -1,7 +1,8 @@
 // A network adapter writes by itself: it puts bytes into registered memory of a peer and tells the peer 32 bits. The
 // pump of this folder knows networks by this interface alone, and each of them is one folder under transports/.
 //
-// One thread at a time uses an adapter and its channels: the holder of the communicator's token.
+// One thread at a time uses an adapter and its channels: the holder of the communicator's token. Only
+// deregister_memory() is called by any thread, while the holder is in another call.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,7 @@ std::vector<Layer> library_layers() {
   return {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
-      {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
+      {"transports/", {"wreath/", "src/base/", "src/fifo/", "src/put/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/json/", {"wreath/"}},
@@ -65,6 +65,7 @@ std::vector<Layer> library_layers() {
       {"src/page/", {}},
       {"src/process/", {"wreath/", "src/base/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
+      {"src/put/", {"wreath/", "src/base/", "src/fifo/"}},
       {"src/device/", {"wreath/", "src/base/"}},
       {"src/device/cuda/", {"wreath/", "src/base/", "src/device/.", "src/topology/nvml.hpp"}},
       {"src/device/owners/", {"wreath/", "src/device/.", "src/device/cuda/"}},

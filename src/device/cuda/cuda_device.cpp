@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/release_watcher.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/cuda_stream.hpp"
 #include "src/device/cuda/stream_waits.hpp"

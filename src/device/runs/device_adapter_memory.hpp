@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/release_watcher.hpp"
 #include "src/device/library_device.hpp"
 #include "wreath/fifo.hpp"
 #include "wreath/result.hpp"

@@ -1,9 +1,9 @@
-// Keeps the watchers that get a call before memory of a device is freed.
+// Keeps the watchers that get a call before memory is released.
 #include <algorithm>
 #include <mutex>
 #include <vector>
 
-#include "src/device/library_device.hpp"
+#include "src/base/release_watcher.hpp"
 
 namespace wreath {
 namespace {
