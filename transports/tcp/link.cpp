@@ -48,13 +48,6 @@ TcpLink::~TcpLink() {
   }
 }
 
-Status TcpLink::prepare(std::uint16_t lane) {
-  TcpLane& own = lanes_[lane];
-  WREATH_TRY(own.send_staging.allocate(staging_bytes(lanes_.shape())));
-  set_staging(own.send, own.send_staging);
-  return {};
-}
-
 Result<std::size_t> TcpLink::progress(bool expecting) {
   if (broken_) return *broken_;
   std::size_t moved = 0;
@@ -73,16 +66,6 @@ Result<std::size_t> TcpLink::progress(bool expecting) {
   if (!received) return fail(explain(received.error()));
   if (send_error_ && *received == 0) return fail(*send_error_);
   return moved + *received;
-}
-
-std::size_t TcpLink::in_flight() const {
-  std::size_t bytes = 0;
-  for (const TcpLane* lane : lanes_.used()) {
-    for (std::uint32_t sequence = lane->shared.send_consumed->value; sequence != lane->send.next; ++sequence) {
-      bytes += kWireHeaderBytes + lane->shared.send_slots[sequence & (lane->send.slot_count - 1)].bytes;
-    }
-  }
-  return bytes;
 }
 
 // Names the peer once, here. An error that is not the peer's doing keeps its code.

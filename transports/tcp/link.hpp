@@ -11,7 +11,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/socket.hpp"
-#include "transports/tcp/lanes.hpp"
+#include "src/fifo/wire/lanes.hpp"
 #include "transports/tcp/receiver.hpp"
 #include "transports/tcp/sender.hpp"
 #include "wreath/link.hpp"
@@ -26,13 +26,13 @@ class TcpLink : public Wire {
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_.use(lane).recv; }
-  Status prepare(std::uint16_t lane) override;
+  Status prepare(std::uint16_t lane) override { return lanes_.prepare(lane); }
   // Returns PeerLost with the peer and the reason: "connection closed", "connection reset", or the field of a frame
   // that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return socket_.get(); }
   bool send_blocked() const override { return !broken_ && sender_.blocked(); }
-  std::size_t in_flight() const override;
+  std::size_t in_flight() const override { return lanes_.held_bytes(kWireHeaderBytes); }
   bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }
 
  private:
@@ -44,7 +44,7 @@ class TcpLink : public Wire {
 
   Rank peer_;
   Fd socket_;
-  TcpLanes lanes_;
+  WireLanes lanes_;
   TcpSender sender_;
   TcpReceiver receiver_;
   int idle_calls_ = 0;

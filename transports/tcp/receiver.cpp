@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "src/base/hash.hpp"
-#include "src/base/memory_order.hpp"
 #include "src/base/planted_fault.hpp"
 #include "transports/tcp/stream_error.hpp"
 
@@ -37,8 +36,13 @@ Error bad_field(const char* field, const WireHeader& header, std::uint32_t value
 
 }  // namespace
 
-TcpReceiver::TcpReceiver(int socket, TcpLanes& lanes)
-    : socket_(socket), lanes_(lanes), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
+TcpReceiver::TcpReceiver(int socket, WireLanes& lanes)
+    : socket_(socket),
+      lanes_(lanes),
+      places_(lanes.shape().lanes),
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {
+  for (std::uint16_t i = 0; i < lanes.shape().lanes; ++i) lanes[i].recv.landing = &places_[i].landing;
+}
 
 // Begins a large message only in a call that has published nothing yet. The step that waits for it may have to post its
 // Landing first.
@@ -155,7 +159,7 @@ Result<bool> TcpReceiver::parse_frame() {
 }
 
 Status TcpReceiver::check_order(const WireHeader& header) const {
-  const TcpWindow& window = lanes_[header.lane].received;
+  const WireWindow& window = lanes_[header.lane].received;
   if (header.sequence != window.end()) {
     return bad_field("sequence", header, header.sequence, fmt::format("expected {}", window.end()));
   }
@@ -168,7 +172,7 @@ Status TcpReceiver::check_order(const WireHeader& header) const {
 }
 
 Status TcpReceiver::check_credit(const WireHeader& header) const {
-  const TcpWindow& window = lanes_[header.credit_lane].sent;
+  const WireWindow& window = lanes_[header.credit_lane].sent;
   if (header.credit - window.begin() > window.messages() || (planted_fault(12) && header.credit < window.begin())) {
     return bad_field("credit", header, header.credit,
                      fmt::format("must be between {} and {}", window.begin(), window.end()));
@@ -178,19 +182,19 @@ Status TcpReceiver::check_credit(const WireHeader& header) const {
 
 // Returns the target of the step that waits for this very message, or else the message's place in staging memory.
 Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
-  TcpLane& lane = lanes_[header.lane];
-  Landing& landing = lane.landing;
+  Places& places = places_[header.lane];
+  Landing& landing = places.landing;
   if (landing.target != nullptr && (landing.sequence == header.sequence || planted_fault(11)) &&
       landing.bytes == header.bytes) {
     return std::exchange(landing.target, nullptr);
   }
   const FifoShape& shape = lanes_.shape();
   if (header.bytes > kCopiedBytes) {
-    WREATH_TRY(lane.large_staging.allocate(staging_bytes(shape)));
-    return lane.large_staging.data() + std::size_t{lane.received.large_place()} * shape.slot_bytes;
+    WREATH_TRY(places.large.allocate(staging_bytes(shape)));
+    return places.large.data() + std::size_t{lanes_[header.lane].received.large_place()} * shape.slot_bytes;
   }
-  WREATH_TRY(lane.small_staging.allocate(window_messages(shape) * kCopiedBytes));
-  return lane.small_staging.data() + (header.sequence & (window_messages(shape) - 1)) * kCopiedBytes;
+  WREATH_TRY(places.small.allocate(window_messages(shape) * kCopiedBytes));
+  return places.small.data() + (header.sequence & (window_messages(shape) - 1)) * kCopiedBytes;
 }
 
 // Moves buffered bytes into the message under way.
@@ -212,18 +216,14 @@ Status TcpReceiver::finish_message() {
                  fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong",
                              header_.sequence, header_.lane, header_.bytes)};
   }
-  TcpLane& lane = lanes_[header_.lane];
-  SlotHeader& slot = lane.shared.recv_slots[header_.sequence & (lane.recv.slot_count - 1)];
-  slot.epoch = header_.epoch;
-  slot.lane = header_.lane;
-  slot.signature = header_.signature;
-  slot.bytes = header_.bytes;
-  slot.flags = 0;
-  slot.region = kLocalAddress;
-  slot.offset = reinterpret_cast<std::uintptr_t>(target_);
-  store_release(slot.sequence, header_.sequence);
+  SlotHeader message{};
+  message.sequence = header_.sequence;
+  message.epoch = header_.epoch;
+  message.lane = header_.lane;
+  message.signature = header_.signature;
+  message.bytes = header_.bytes;
+  lanes_[header_.lane].publish_received(message, target_);
   published_ = true;
-  lane.received.add(header_.bytes);
   return {};
 }
 

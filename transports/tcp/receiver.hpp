@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "transports/tcp/lanes.hpp"
+#include "src/fifo/wire/lanes.hpp"
 #include "transports/tcp/wire.hpp"
 #include "wreath/result.hpp"
 
@@ -16,7 +17,7 @@ namespace wreath {
 
 class TcpReceiver {
  public:
-  TcpReceiver(int socket, TcpLanes& lanes);
+  TcpReceiver(int socket, WireLanes& lanes);
 
   // Reads what is there now, and returns the bytes moved, or 0 when nothing is there. Returns PeerLost with the reason
   // when the connection is gone. Returns PeerLost with the field for a frame that no correct peer sends. Other codes
@@ -44,8 +45,16 @@ class TcpReceiver {
   static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;
   static_assert(kFirstRead >= kLongestCopied);
 
+  // The memory has a place for each message of a lane's window.
+  struct Places {
+    LocalMemory small;
+    LocalMemory large;
+    Landing landing;
+  };
+
   int socket_;
-  TcpLanes& lanes_;
+  WireLanes& lanes_;
+  std::vector<Places> places_;  // by lane
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

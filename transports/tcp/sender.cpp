@@ -29,7 +29,7 @@ ssize_t send_pieces(int socket, iovec* pieces, std::size_t count) {
 
 }  // namespace
 
-TcpSender::TcpSender(int socket, TcpLanes& lanes)
+TcpSender::TcpSender(int socket, WireLanes& lanes)
     : socket_(socket), lanes_(lanes), scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {}
 
 Result<std::size_t> TcpSender::send_some() {
@@ -65,7 +65,7 @@ Status TcpSender::gather() {
   }
   turn_ = lane;
   add_owed_credits(batch_bytes_ > 0);
-  starved_ = std::any_of(lanes.begin(), lanes.end(), [](const TcpLane* each) { return each->starved(); });
+  starved_ = std::any_of(lanes.begin(), lanes.end(), [](const WireLane* each) { return each->starved(); });
   return {};
 }
 
@@ -77,7 +77,7 @@ bool TcpSender::full(std::size_t bytes) const {
          scratch_used_ + room > kScratchBytes - kCreditBytes;
 }
 
-Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
+Status TcpSender::add_message(WireLane& lane, const SlotHeader& slot) {
   if (slot.region != kLocalAddress || slot.bytes > lanes_.shape().slot_bytes) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("tcp: slot {} of lane {} names region {}, {} bytes: not local or too long", slot.sequence,
@@ -114,9 +114,9 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
 
 // Reports the lane that has most to report. Every header does this.
 void TcpSender::take_credit(WireHeader& header) {
-  TcpLane* most = lanes_.used().front();
+  WireLane* most = lanes_.used().front();
   std::uint32_t unreported = 0;
-  for (TcpLane* lane : lanes_.used()) {
+  for (WireLane* lane : lanes_.used()) {
     const std::uint32_t here = lane->consumed() - lane->received.begin();
     if (here > unreported) {
       most = lane;
@@ -127,7 +127,7 @@ void TcpSender::take_credit(WireHeader& header) {
 }
 
 // Tells the peer what the executor has consumed.
-void TcpSender::report(TcpLane& lane, WireHeader& header) {
+void TcpSender::report(WireLane& lane, WireHeader& header) {
   lane.received.remove_before(lane.consumed());
   header.credit_lane = lane.recv.lane;
   header.credit = lane.received.begin();
@@ -138,11 +138,11 @@ void TcpSender::report(TcpLane& lane, WireHeader& header) {
 // always has all its credit.
 void TcpSender::add_owed_credits(bool anything_else) {
   bool stuck = false;
-  for (TcpLane* lane : lanes_.used()) {
+  for (WireLane* lane : lanes_.used()) {
     if (lane->consumed() == lane->received.begin()) continue;
     const bool waits = lane->received.full();
     stuck = stuck || waits;
-    if (!half_unreported(*lane) && !(waits && (calls_stuck_ >= kPatience || anything_else))) continue;
+    if (!lane->received.is_half(lane->consumed()) && !(waits && (calls_stuck_ >= kPatience || anything_else))) continue;
     if (scratch_used_ + kWireAlignment > kScratchBytes) break;
     WireHeader header;
     header.kind = FrameKind::Credit;
@@ -153,14 +153,6 @@ void TcpSender::add_owed_credits(bool anything_else) {
     std::memset(frame + kWireHeaderBytes, 0, kWireAlignment - kWireHeaderBytes);
   }
   calls_stuck_ = stuck ? calls_stuck_ + 1 : 0;
-}
-
-// Returns whether half of the window's messages, or of its large ones, is unreported.
-bool TcpSender::half_unreported(const TcpLane& lane) const {
-  const FifoShape& shape = lanes_.shape();
-  const std::uint32_t consumed = lane.consumed();
-  return (consumed - lane.received.begin()) * 2 >= window_messages(shape) ||
-         lane.received.large_before(consumed) * 2 >= shape.slot_count;
 }
 
 // Adds `bytes` bytes of scratch memory to the batch. The caller fills them.

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transports/tcp/lanes.hpp"
+#include "src/fifo/wire/lanes.hpp"
 #include "transports/tcp/wire.hpp"
 #include "wreath/result.hpp"
 
@@ -16,7 +16,7 @@ namespace wreath {
 
 class TcpSender {
  public:
-  TcpSender(int socket, TcpLanes& lanes);
+  TcpSender(int socket, WireLanes& lanes);
 
   // Hands to the kernel what it takes now, and returns the bytes moved. Returns PeerLost with the reason when the
   // connection is gone, and InvalidUsage for a slot that no pump could send.
@@ -30,18 +30,17 @@ class TcpSender {
  private:
   // A message in the batch. Its memory is free once `end` bytes of the batch are gone.
   struct Frame {
-    TcpLane* lane;
+    WireLane* lane;
     std::uint32_t sequence;
     std::size_t end;
   };
 
   Status gather();
   bool full(std::size_t bytes) const;
-  Status add_message(TcpLane& lane, const SlotHeader& slot);
+  Status add_message(WireLane& lane, const SlotHeader& slot);
   void add_owed_credits(bool anything_else);
   void take_credit(WireHeader& header);
-  static void report(TcpLane& lane, WireHeader& header);
-  bool half_unreported(const TcpLane& lane) const;
+  static void report(WireLane& lane, WireHeader& header);
   std::byte* reserve(std::size_t bytes);
   void append(const std::byte* data, std::size_t bytes);
   Result<std::size_t> send_batch();
@@ -60,7 +59,7 @@ class TcpSender {
   static constexpr int kPatience = 4;
 
   int socket_;
-  TcpLanes& lanes_;
+  WireLanes& lanes_;
   std::array<iovec, kPieces> pieces_;
   std::size_t first_piece_ = 0;
   std::size_t end_piece_ = 0;

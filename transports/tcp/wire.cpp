@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include "src/base/little_endian.hpp"
 
 namespace wreath {
 namespace {
@@ -11,23 +11,12 @@ namespace {
 constexpr std::uint32_t kMagic = 0x02545257;  // "WRT", version 2
 constexpr std::size_t kCheckAt = 28;
 
-void store(std::byte* target, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) target[i] = static_cast<std::byte>((value >> (8 * i)) & 0xff);
-}
-
-template <typename T>
-T load(const std::byte* source) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(source[i]) << (8 * i);
-  return static_cast<T>(value);
-}
-
 // Returns the check of the bytes before it. Each round is a bijection of the word, so a change of one word changes the
 // sum.
 std::uint32_t check_of(const std::byte* source) {
   std::uint64_t sum = kMagic;
   for (std::size_t at = 0; at < kCheckAt; at += 4) {
-    sum = (sum ^ load<std::uint32_t>(source + at)) * 0x9e3779b97f4a7c15;
+    sum = (sum ^ load_little<std::uint32_t>(source + at)) * 0x9e3779b97f4a7c15;
     sum ^= sum >> 32;
   }
   return static_cast<std::uint32_t>(sum);
@@ -81,44 +70,47 @@ std::uint8_t padding_for(const std::byte* data) noexcept {
 }
 
 void encode(const WireHeader& header, std::byte* target) noexcept {
-  store(target, kMagic, 4);
-  store(target + 4, static_cast<std::uint8_t>(header.kind), 1);
-  store(target + 5, header.padding, 1);
-  store(target + 6, header.epoch, 2);
-  store(target + 8, header.lane, 2);
-  store(target + 10, header.credit_lane, 2);
-  store(target + 12, header.sequence, 4);
-  store(target + 16, header.signature, 4);
-  store(target + 20, header.bytes, 4);
-  store(target + 24, header.credit, 4);
-  store(target + kCheckAt, check_of(target), 4);
+  store_little(target, kMagic, 4);
+  store_little(target + 4, static_cast<std::uint8_t>(header.kind), 1);
+  store_little(target + 5, header.padding, 1);
+  store_little(target + 6, header.epoch, 2);
+  store_little(target + 8, header.lane, 2);
+  store_little(target + 10, header.credit_lane, 2);
+  store_little(target + 12, header.sequence, 4);
+  store_little(target + 16, header.signature, 4);
+  store_little(target + 20, header.bytes, 4);
+  store_little(target + 24, header.credit, 4);
+  store_little(target + kCheckAt, check_of(target), 4);
 }
 
 void put_checksum(std::byte* frame, std::uint64_t checksum) noexcept {
-  store(frame + kWireHeaderBytes, checksum, kChecksumBytes);
+  store_little(frame + kWireHeaderBytes, checksum, kChecksumBytes);
 }
 
-std::uint64_t checksum_in(const std::byte* frame) noexcept { return load<std::uint64_t>(frame + kWireHeaderBytes); }
+std::uint64_t checksum_in(const std::byte* frame) noexcept {
+  return load_little<std::uint64_t>(frame + kWireHeaderBytes);
+}
 
 Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape) {
   const std::byte* at = source.data();
-  if (load<std::uint32_t>(at) != kMagic) return bad_field("magic", load<std::uint32_t>(at), "must be", kMagic);
-  const auto kind = load<std::uint8_t>(at + 4);
+  if (load_little<std::uint32_t>(at) != kMagic)
+    return bad_field("magic", load_little<std::uint32_t>(at), "must be", kMagic);
+  const auto kind = load_little<std::uint8_t>(at + 4);
   constexpr auto kLastKind = static_cast<std::uint8_t>(FrameKind::Checked);
   if (kind < 1 || kind > kLastKind) return bad_field("kind", kind, "must be 1 to", kLastKind);
   WireHeader header;
   header.kind = static_cast<FrameKind>(kind);
-  header.padding = load<std::uint8_t>(at + 5);
-  header.epoch = load<std::uint16_t>(at + 6);
-  header.lane = load<std::uint16_t>(at + 8);
-  header.credit_lane = load<std::uint16_t>(at + 10);
-  header.sequence = load<std::uint32_t>(at + 12);
-  header.signature = load<std::uint32_t>(at + 16);
-  header.bytes = load<std::uint32_t>(at + 20);
-  header.credit = load<std::uint32_t>(at + 24);
+  header.padding = load_little<std::uint8_t>(at + 5);
+  header.epoch = load_little<std::uint16_t>(at + 6);
+  header.lane = load_little<std::uint16_t>(at + 8);
+  header.credit_lane = load_little<std::uint16_t>(at + 10);
+  header.sequence = load_little<std::uint32_t>(at + 12);
+  header.signature = load_little<std::uint32_t>(at + 16);
+  header.bytes = load_little<std::uint32_t>(at + 20);
+  header.credit = load_little<std::uint32_t>(at + 24);
   WREATH_TRY(check_length(header, shape));
   if (header.epoch == shape.epoch) WREATH_TRY(check_names(header, shape));
-  const auto check = load<std::uint32_t>(at + kCheckAt);
+  const auto check = load_little<std::uint32_t>(at + kCheckAt);
   if (check != check_of(at)) return bad_field("check", check, "of the other fields it would be", check_of(at));
   return header;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "src/fifo/wire/window.hpp"
 #include "wreath/link.hpp"
 #include "wreath/result.hpp"
 
@@ -41,8 +42,6 @@ struct WireHeader {
 inline constexpr std::size_t kWireHeaderBytes = 32;
 inline constexpr std::size_t kChecksumBytes = 8;
 inline constexpr std::size_t kWireAlignment = 64;
-// The largest message that is copied beside its header.
-inline constexpr std::size_t kCopiedBytes = 4096;
 inline constexpr std::size_t kLongestPrefix = 64 + 63;  // before a large payload
 inline constexpr std::size_t kLongestCopied = kWireHeaderBytes + kChecksumBytes + kCopiedBytes + 63;
 

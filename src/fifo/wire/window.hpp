@@ -13,14 +13,17 @@
 
 namespace wreath {
 
+// The largest message that is copied beside its header.
+inline constexpr std::size_t kCopiedBytes = 4096;
+
 // Returns the most messages of a lane that may be outstanding in all. It is a power of two.
 constexpr std::uint32_t window_messages(const FifoShape& shape) { return 4 * shape.slot_count; }
 
 // A window holds the messages between two sequences: messages that were sent and may not be consumed yet. Both ends
 // keep a window.
-class TcpWindow {
+class WireWindow {
  public:
-  explicit TcpWindow(const FifoShape& shape);
+  explicit WireWindow(const FifoShape& shape);
 
   std::uint32_t begin() const { return begin_; }
   std::uint32_t end() const { return end_; }
@@ -31,6 +34,11 @@ class TcpWindow {
   bool has_room(std::size_t bytes) const;
   // Returns whether no message may be sent, or only small ones may.
   bool full() const { return messages() > mask_ || large_ == slots_; }
+  // Returns whether the messages before `sequence` are half of the messages, or of the large ones, that fit.
+  bool is_half(std::uint32_t sequence) const;
+  // Returns whether the window is full, and has room for the kind of message that it refused once the messages before
+  // `sequence` are gone.
+  bool gains_room(std::uint32_t sequence) const;
   // Makes the message at end(), of `bytes` bytes, outstanding. The caller has checked has_room().
   void add(std::size_t bytes);
   // Removes the messages before `sequence`, which are done.
