@@ -1,7 +1,7 @@
 // Encodes and decodes the messages of ranks at start, with every length bounded.
 //
-// Numbers are little-endian, without padding. decode() is a pure function from bytes to a message or an error. The
-// fuzzer calls it (tests/fuzz/bootstrap_decoder.cpp).
+// decode() is a pure function from bytes to a message or an error. The fuzzer calls it
+// (tests/fuzz/bootstrap_decoder.cpp).
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "src/base/codec.hpp"
 #include "src/bootstrap/key.hpp"
 #include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
@@ -25,56 +25,6 @@ inline constexpr std::size_t kMaxSettingsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 96;
 inline constexpr std::size_t kMaxAddresses = 8;
-
-// Appends values to bytes.
-class Writer {
- public:
-  template <typename T>
-  void number(T value) {
-    using Unsigned = std::make_unsigned_t<T>;
-    auto bits = static_cast<Unsigned>(value);
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-      bytes_.push_back(static_cast<std::byte>(bits & 0xFF));
-      bits = static_cast<Unsigned>(static_cast<std::uint64_t>(bits) >> 8);
-    }
-  }
-  void raw(std::span<const std::byte> bytes);
-  // Writes a u32 length, then the bytes. Text is cut at `limit`, which the reader enforces.
-  void text(std::string_view value, std::size_t limit);
-  std::vector<std::byte> take() { return std::move(bytes_); }
-  std::string take_string() { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-// Reads values from bytes. The first read past the end or over a limit fails the reader for good;
-// failed reads give zeros.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <typename T>
-  T number() {
-    std::uint64_t value = 0;
-    const auto bytes = take(sizeof(T));
-    for (std::size_t i = 0; i < bytes.size(); ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(value));
-  }
-  bool flag();
-  void raw(std::span<std::byte> target);
-  std::string opaque(std::size_t limit);
-  // Reads text that will be printed: control characters become '?'.
-  std::string text(std::size_t limit);
-  bool ok() const { return ok_; }
-  // Returns whether no read failed and no byte is left.
-  bool complete() const { return ok_ && bytes_.empty(); }
-  void fail() { ok_ = false; }
-
- private:
-  std::span<const std::byte> take(std::size_t size);
-  std::span<const std::byte> bytes_;
-  bool ok_ = true;
-};
 
 // Holds an IP address and port; family 0 means that there is none.
 struct NetAddress {

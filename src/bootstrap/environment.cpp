@@ -10,6 +10,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/name_choice.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/launched.hpp"

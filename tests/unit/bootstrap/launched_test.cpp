@@ -210,18 +210,6 @@ TEST(NodeLists, BeginWithTheirFirstNode) {
   }
 }
 
-TEST(Interfaces, AreChosenAsInNccl) {
-  EXPECT_TRUE(admits("", "eth0"));
-  EXPECT_TRUE(admits("eth,ib", "ib1"));
-  EXPECT_FALSE(admits("eth,ib", "lo"));
-  EXPECT_TRUE(admits("=eth0", "eth0"));
-  EXPECT_FALSE(admits("=eth", "eth0"));
-  EXPECT_FALSE(admits("^docker,lo", "docker0"));
-  EXPECT_TRUE(admits("^docker,lo", "eth0"));
-  EXPECT_TRUE(admits("^=eth", "eth0"));
-  EXPECT_FALSE(admits("^=eth0", "eth0"));
-}
-
 SocketAddress ip(const std::string& text) { return SocketAddress::parse_ip(text, 0).value(); }
 
 TEST_F(Launched, UseInterfacesThatRun) {
