@@ -62,7 +62,7 @@ struct PutEvent {
 class Channel {
  public:
   virtual ~Channel() = default;
-  virtual std::uint16_t index() const = 0;  // among the adapter's channels
+  virtual std::uint16_t index() const = 0;   // among the adapter's channels
   virtual std::string describe() const = 0;  // "mlx5_0 port 1 gid 3"
   // Returns what the peer's connect() takes. It changes with reset().
   virtual std::vector<std::byte> address() const = 0;
@@ -70,8 +70,9 @@ class Channel {
   virtual Status connect(std::span<const std::byte> theirs) = 0;
   // Hands puts to the adapter, at one doorbell. Returns how many it took, in order; fewer where it is full.
   virtual Result<std::size_t> put(std::span<const Put> puts) = 0;
-  // Stops the channel. Returns true once the adapter neither reads nor writes memory for it; call it again until then.
-  // Peers' puts fail from the first call on.
+  // Stops the channel. Returns true once the adapter neither reads nor writes memory for it, and poll() has given all
+  // its events: a put that came here whole has told by then. Call it again, and poll(), until then. Peers' puts fail
+  // from the first call on.
   virtual bool stop() = 0;
   // Makes a stopped channel new: it has a new address, and waits for connect().
   virtual Status reset() = 0;
@@ -83,8 +84,8 @@ class Adapter {
   virtual ~Adapter() = default;
   virtual std::string describe() const = 0;  // "mlx5_0 port 1"
   virtual PutLimits limits() const = 0;
-  // Registers memory for puts from it and, where `remote` is true, for peers' puts into it. Returns a number that is not
-  // 0.
+  // Registers memory for puts from it and, where `remote` is true, for peers' puts into it. Returns a number that is
+  // not 0.
   virtual Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) = 0;
   virtual RemoteMemory name(std::uint64_t registration) const = 0;
   // Ends a registration. No put that uses it is outstanding.

@@ -1,0 +1,232 @@
+// Events change the state of the link when any link polls. The next progress() reports what they found.
+#include "src/put/link.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace wreath {
+namespace {
+
+// A link that is closed waits for puts that have not ended, until so many milliseconds bring no end of one.
+constexpr int kLingerMs = 2000;
+// A lane's credit puts that the peer has not taken yet: two by halves of the window, two by halves of the large
+// messages, and one more of each kind when the window is full.
+constexpr std::uint32_t kCreditsUnderWay = 6;
+
+// Returns how many puts that tell may be under way to this end. All may go over one channel.
+std::uint32_t most_tells(const FifoShape& shape, const PutLimits& limits) {
+  const std::uint32_t parts = limits.ordered ? 0 : shape.slot_count * (kMostParts - 1);
+  return shape.lanes * (window_messages(shape) + parts + kCreditsUnderWay);
+}
+
+}  // namespace
+
+PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options)
+    : peer_(peer),
+      port_(std::move(port)),
+      wires_(shape),
+      sender_(*port_, wires_.shape(), wires_, lanes_, queues_),
+      receiver_(wires_.shape(), lanes_),
+      recovery_(*port_, queues_, sender_, receiver_, options.reconnect_ms) {
+  for (std::uint16_t i = 0; i < shape.lanes; ++i) {
+    lanes_.push_back(std::make_unique<PutLane>(*port_, wires_[i], wires_.shape()));
+  }
+}
+
+Result<std::unique_ptr<PutLink>> PutLink::make(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape,
+                                               const PutOptions& options) {
+  std::unique_ptr<PutLink> link(new PutLink(peer, std::move(port), shape, options));
+  for (std::uint32_t i = 0; i < options.channels; ++i) {
+    auto channel = link->port_->make_channel(most_tells(shape, link->port_->limits()), *link);
+    if (!channel) return link->explain(channel.error());
+    link->queues_.emplace_back(*link->port_, *std::move(channel));
+  }
+  const Status slots = make_slots(*link->lanes_[0], link->wires_.shape(), false);
+  if (!slots) return link->explain(slots.error());
+  return link;
+}
+
+// What was put must arrive: messages whose memory was given back are nowhere else.
+PutLink::~PutLink() {
+  for (int quiet_ms = 0; quiet_ms < kLingerMs && closing_loses_data();) {
+    const auto moved = progress(false);
+    quiet_ms = moved && *moved > 0 ? 0 : quiet_ms + 1;
+    ::poll(nullptr, 0, 1);
+  }
+  for (int waited_ms = 0; waited_ms < kLingerMs && !stop(); ++waited_ms) ::poll(nullptr, 0, 1);
+  queues_.clear();
+  for (const auto& lane : lanes_) port_->remove_staging(lane->wire.send_staging.data());
+}
+
+PutOffer PutLink::offer() const {
+  PutOffer offer;
+  for (const PutQueue& queue : queues_) offer.channels.push_back(queue.channel().address());
+  offer.small = lanes_[0]->small.name();
+  return offer;
+}
+
+Status PutLink::connect(const PutOffer& theirs) {
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const Status connected = queues_[i].channel().connect(theirs.channels[i]);
+    if (!connected) return explain(connected.error());
+  }
+  lanes_[0]->peer.small = theirs.small;
+  return {};
+}
+
+Status PutLink::prepare(std::uint16_t lane) {
+  WREATH_TRY(wires_.prepare(lane));
+  port_->add_staging({wires_[lane].send_staging.data(), staging_bytes(wires_.shape())});
+  return {};
+}
+
+Result<std::size_t> PutLink::progress(bool /*expecting*/) {
+  if (broken_) return *broken_;
+  Status done = port_->poll();
+  if (done && !broken_) done = recovery_.step(new_words_);
+  if (done && !broken_ && recovery_.connected()) {
+    const auto sent = sender_.send_some(new_words_);
+    if (sent) {
+      moved_ += *sent;
+    } else {
+      done = sent.error();
+    }
+  }
+  if (!done && !broken_) fail(done.error());
+  if (broken_) return *broken_;
+  return std::exchange(moved_, 0);
+}
+
+void PutLink::take(const PutEvent& event) {
+  ++moved_;
+  Status taken;
+  switch (event.kind) {
+    case PutEvent::Kind::Ended: taken = take_ended(event); break;
+    case PutEvent::Kind::Told:
+      recovery_.on_sign_of_life();
+      taken = take_told(event.told);
+      break;
+    case PutEvent::Kind::Lost:
+      if (event.retryable) {
+        recovery_.on_lost(event.error);
+      } else {
+        port_->listen();
+        taken = Error{ErrorCode::PeerLost, port_->trouble().empty()
+                                               ? event.error.message
+                                               : fmt::format("{}; {}", event.error.message, port_->trouble())};
+      }
+      break;
+  }
+  if (!taken && !broken_) fail(taken.error());
+}
+
+Status PutLink::take_ended(const PutEvent& event) {
+  recovery_.on_sign_of_life();
+  const auto queue =
+      std::ranges::find_if(queues_, [&](const PutQueue& each) { return each.channel().index() == event.channel; });
+  if (queue->on_ended(event.number, [this](const PutOwner& owner) { sender_.on_ended(owner); })) return {};
+  return Error{ErrorCode::System, fmt::format("put {} has ended, which was never begun", event.number)};
+}
+
+Status PutLink::take_told(std::uint32_t bits) {
+  if (broken_) return {};
+  const Told told = unpack(bits);
+  if (told.lane >= lanes_.size()) {
+    return Error{ErrorCode::PeerLost, fmt::format("told word: lane is {}, must be below {}", told.lane, lanes_.size())};
+  }
+  if (told.part == kCreditPart) return sender_.on_credit(told);
+  const auto published = receiver_.on_told(told);
+  if (!published) return published.error();
+  moved_ += *published;
+  return {};
+}
+
+bool PutLink::send_blocked() const {
+  if (broken_) return false;
+  return recovery_.peer_waits() || (!recovery_.connected() && !idle()) || sender_.repeats();
+}
+
+// A message that was copied is counted only while its channels are lost: an adapter takes care of it else.
+std::size_t PutLink::in_flight() const {
+  const bool mends = !broken_ && (!recovery_.connected() || sender_.repeats());
+  return wires_.held_bytes(kPutHeaderBytes) + (mends ? sender_.unended_bytes() : 0);
+}
+
+// Returns whether the peer has all that was put, as far as this end knows.
+bool PutLink::idle() const {
+  return std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.idle(); }) &&
+         (recovery_.connected() || sender_.unended_bytes() == 0);
+}
+
+bool PutLink::closing_loses_data() const {
+  if (broken_ || queues_.empty() || !port_->poll()) return false;
+  return !idle() || sender_.repeats();
+}
+
+// Puts that the adapter did not take are tried again without an event.
+bool PutLink::arm() {
+  if (!broken_ && recovery_.waits_for_time()) return false;
+  for (const PutQueue& queue : queues_) {
+    if (!broken_ && !queue.all_taken()) return false;
+  }
+  return port_->arm();
+}
+
+bool PutLink::stop() {
+  if (stopped_) return true;
+  if (!broken_) fail({ErrorCode::Aborted, "stopped"});
+  bool stopped = true;
+  for (PutQueue& queue : queues_) stopped = queue.channel().stop() && stopped;
+  // The adapter may need its events taken, to let go of memory.
+  static_cast<void>(port_->poll());
+  stopped_ = stopped;
+  return stopped_;
+}
+
+std::string PutLink::held_by() const { return stopped_ ? std::string() : path(); }
+
+std::optional<Offer> PutLink::take_word() {
+  for (PutWord& word : std::exchange(new_words_, {})) words_.push_back(encode_word(word));
+  if (words_.empty()) return std::nullopt;
+  Offer word = std::move(words_.front());
+  words_.pop_front();
+  return word;
+}
+
+Status PutLink::on_word(Offer word) {
+  if (broken_) return {};
+  auto decoded = decode_word(word.bytes, queues_.size(), static_cast<std::uint16_t>(lanes_.size()));
+  const Status accepted = decoded ? accept(*std::move(decoded)) : Status(decoded.error());
+  if (accepted) return {};
+  fail(accepted.error());
+  return *broken_;
+}
+
+Status PutLink::accept(PutWord word) {
+  if (const auto* want = std::get_if<WantSlots>(&word)) {
+    const auto have = receiver_.on_want(*want);
+    if (!have) return have.error();
+    new_words_.emplace_back(*have);
+    return {};
+  }
+  if (const auto* have = std::get_if<HaveSlots>(&word)) return sender_.on_slots(*have);
+  if (auto* channels = std::get_if<NewChannels>(&word)) {
+    WREATH_TRY(recovery_.on_new_channels(std::move(*channels)));
+  } else {
+    WREATH_TRY(recovery_.on_ready(std::get<ChannelsReady>(word)));
+  }
+  return recovery_.step(new_words_);
+}
+
+// Names the way and the peer once, here. An error that is not the peer's doing keeps its code.
+Error PutLink::explain(const Error& error) const {
+  const bool theirs = error.code == ErrorCode::PeerLost || error.code == ErrorCode::Mismatch;
+  return {error.code, fmt::format("{} to rank {}: {}", path(), peer_, error.message), theirs ? peer_ : -1};
+}
+
+void PutLink::fail(const Error& error) { broken_ = explain(error); }
+
+}  // namespace wreath

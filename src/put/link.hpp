@@ -1,0 +1,84 @@
+// A link puts messages straight into the peer's registered slots. Its FIFOs are in local memory, and progress() carries
+// their messages.
+//
+// A sender has at most a window of a lane's messages outstanding at the receiver (src/fifo/wire/window.hpp), and a slot
+// waits for each. The slots of lane 0 for small messages are named in the offer. Others are made and named when the
+// sender has the first message for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/put/recovery.hpp"
+#include "wreath/link.hpp"
+
+namespace wreath {
+
+struct PutOptions {
+  std::uint32_t channels = 1;  // to each peer
+  int reconnect_ms = 30'000;   // a link that lost its channels tries so long to connect again
+};
+
+class PutLink final : public Wire, private PutEventTaker {
+ public:
+  // Makes channels and slots for the peer's first messages. They are idle until connect().
+  static Result<std::unique_ptr<PutLink>> make(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape,
+                                               const PutOptions& options);
+  ~PutLink() override;
+
+  PutOffer offer() const;
+  Status connect(const PutOffer& theirs);
+
+  SendFifo& send_fifo(std::uint16_t lane) override { return wires_.use(lane).send; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return wires_.use(lane).recv; }
+  Status prepare(std::uint16_t lane) override;
+  // Returns PeerLost with the peer and the reason: the adapter's words, or the field that is not as agreed.
+  Result<std::size_t> progress(bool expecting) override;
+  int descriptor() const override { return port_->adapter().descriptor(); }
+  // The adapter's descriptor tells when it takes more. So only a link that connects again, for itself or for the peer,
+  // is blocked.
+  bool send_blocked() const override;
+  std::size_t in_flight() const override;
+  // Asks the adapter which puts have ended.
+  bool closing_loses_data() const override;
+  bool arm() override;
+  bool stop() override;
+  std::string held_by() const override;
+  std::optional<Offer> take_word() override;
+  Status on_word(Offer word) override;
+  std::string path() const override { return port_->adapter().describe(); }
+
+  const PutCounts& counts() const { return port_->counts(); }
+
+ private:
+  PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options);
+  void take(const PutEvent& event) override;
+  Status take_ended(const PutEvent& event);
+  Status take_told(std::uint32_t bits);
+  Status accept(PutWord word);
+  bool idle() const;
+  Error explain(const Error& error) const;
+  void fail(const Error& error);
+
+  const Rank peer_;
+  const std::shared_ptr<PutPort> port_;
+  WireLanes wires_;
+  PutLanes lanes_;
+  // The channels are destroyed before the memory of the lanes.
+  std::vector<PutQueue> queues_;
+  PutSender sender_;
+  PutReceiver receiver_;
+  PutRecovery recovery_;
+  std::vector<PutWord> new_words_;
+  std::deque<Offer> words_;
+  std::size_t moved_ = 0;  // bytes of events since the last progress()
+  bool stopped_ = false;
+  std::optional<Error> broken_;
+};
+
+}  // namespace wreath

@@ -1,0 +1,112 @@
+// A message is whole when as many of its puts have told as its header says. Over an ordered channel that is one.
+#include "src/put/receiver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace wreath {
+namespace {
+
+Error bad_told(const char* field, std::uint64_t value, const std::string& rule, std::uint32_t lane) {
+  return {ErrorCode::PeerLost, fmt::format("told word: {} is {}, {} (lane {})", field, value, rule, lane)};
+}
+
+}  // namespace
+
+Status make_slots(PutLane& lane, const FifoShape& shape, bool large) {
+  WREATH_TRY(lane.small.allocate(small_slots_bytes(shape)));
+  WREATH_TRY(lane.small.make_registered(true));
+  if (!large) return {};
+  WREATH_TRY(lane.large.allocate(staging_bytes(shape)));
+  return lane.large.make_registered(true);
+}
+
+Result<HaveSlots> PutReceiver::on_want(const WantSlots& word) {
+  PutLane& lane = *lanes_[word.lane];
+  if (const Status made = make_slots(lane, shape_, word.large); !made) return made.error();
+  HaveSlots have{word.lane, lane.small.name(), std::nullopt};
+  if (lane.large.is_registered()) have.large = lane.large.name();
+  return have;
+}
+
+Status PutReceiver::check_told(const PutLane& lane, const Told& told) const {
+  const WireWindow& window = lane.wire.received;
+  if (!lane.small.is_registered()) return bad_told("lane", told.lane, "which has no slots", told.lane);
+  const std::uint32_t ahead = told.since(window.end());
+  const std::uint32_t room = window_messages(shape_) - window.messages();
+  if (ahead >= room) {
+    return bad_told("sequence", told.sequence,
+                    fmt::format("must be one of {} from {} on", room, window.end() & Told::kSequenceMask), told.lane);
+  }
+  if ((lane.parts[told.sequence & lane.mask] & 1U << told.part) != 0) {
+    return bad_told("part", told.part, fmt::format("told already of message {}", told.sequence), told.lane);
+  }
+  return {};
+}
+
+Result<std::size_t> PutReceiver::on_told(const Told& told) {
+  PutLane& lane = *lanes_[told.lane];
+  WREATH_TRY(check_told(lane, told));
+  lane.parts[told.sequence & lane.mask] |= static_cast<std::uint8_t>(1U << told.part);
+  std::size_t bytes = 0;
+  for (;;) {
+    const auto published = publish_next(lane);
+    if (!published || *published == 0) return published ? Result<std::size_t>(bytes) : published.error();
+    bytes += *published;
+  }
+}
+
+Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
+  const WireWindow& window = lane.wire.received;
+  const std::uint32_t sequence = window.end();
+  std::uint8_t& parts = lane.parts[sequence & lane.mask];
+  if (window.messages() > lane.mask || (parts & 1U) == 0) return std::size_t{0};
+  const std::byte* const slot = lane.small.data() + (sequence & lane.mask) * kSmallSlotBytes;
+  std::array<std::byte, kPutHeaderBytes> copy;
+  std::copy_n(slot, kPutHeaderBytes, copy.begin());
+  const auto header = decode(copy, shape_, lane.wire.recv.lane, sequence);
+  if (!header) return header.error();
+  if (std::bit_width(parts) > header->parts) {
+    return bad_told("part", static_cast<std::uint64_t>(std::bit_width(parts)) - 1,
+                    fmt::format("must be below {}", header->parts), header->lane);
+  }
+  if (std::popcount(parts) < header->parts) return std::size_t{0};
+  const bool large = header->bytes > kCopiedBytes;
+  if (!window.has_room(header->bytes) || (large && !lane.large.is_registered())) {
+    return bad_told("sequence", sequence, fmt::format("but there is no slot for {} bytes", header->bytes),
+                    header->lane);
+  }
+  const std::byte* const data =
+      large ? lane.large.data() + std::size_t{window.large_place()} * shape_.slot_bytes : slot + kPutHeaderBytes;
+  if (shape_.checked && checksum_of(*header, {data, header->bytes}) != header->checksum) {
+    return Error{ErrorCode::PeerLost,
+                 fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong", sequence,
+                             header->lane, header->bytes)};
+  }
+  parts = 0;
+  SlotHeader message{};
+  message.sequence = sequence;
+  message.epoch = header->epoch;
+  message.lane = header->lane;
+  message.signature = header->signature;
+  message.bytes = header->bytes;
+  lane.wire.publish_received(message, data);
+  return kPutHeaderBytes + header->bytes;
+}
+
+std::vector<LanePosition> PutReceiver::begin_again() {
+  std::vector<LanePosition> positions;
+  for (const auto& lane : lanes_) {
+    if (!lane->small.is_registered()) continue;
+    WireLane& wire = lane->wire;
+    std::ranges::fill(lane->parts, std::uint8_t{0});
+    wire.received.remove_before(wire.consumed());
+    positions.push_back({wire.recv.lane, wire.received.begin(), wire.received.end()});
+  }
+  return positions;
+}
+
+}  // namespace wreath

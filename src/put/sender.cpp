@@ -1,0 +1,326 @@
+// A message whose data fits beside its header is one put. Else its data is put from where it lies, and its header
+// after that.
+//
+// Credit is told, and never only written: puts of several channels come in any order, and a count that an older one
+// covers would be lost. So the adapter wakes a sender that sleeps until it has credit, and nobody need know whether it
+// does. A sender is blocked only where its window is full. When all that it sent is here, this end's window is equal to
+// the sender's, because both begin at the last credit. So it is enough to tell credit where this end's window is full,
+// too, and consuming has made room for the kind of message that it refuses; add_owed_credits() does this at once.
+// Before all is here, more arrives, and this end looks again.
+#include "src/put/sender.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/memory_order.hpp"
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+// The adapter begins while further data is copied.
+constexpr std::size_t kCopiedAtOnce = 256 * 1024;
+
+bool is_small(std::size_t bytes) { return bytes <= kCopiedBytes; }
+
+}  // namespace
+
+// Takes one message of each lane in turn, so that no lane waits for another's queue.
+Result<std::size_t> PutSender::send_some(std::vector<PutWord>& words) {
+  const auto used = wires_.used();
+  std::size_t moved = 0;
+  std::size_t without = 0;
+  std::size_t at = turn_;
+  const auto flush = [&]() -> Status {
+    copied_ = 0;
+    for (PutQueue& queue : queues_) {
+      const auto taken = queue.flush();
+      if (!taken) return taken.error();
+      moved += *taken;
+    }
+    return {};
+  };
+  while (without < used.size()) {
+    const auto sent = send_next(*lanes_[used[at]->send.lane], words);
+    if (!sent) return sent.error();
+    if (copied_ >= kCopiedAtOnce) WREATH_TRY(flush());
+    without = *sent ? 0 : without + 1;
+    at = at + 1 == used.size() ? 0 : at + 1;
+  }
+  turn_ = at;
+  add_owed_credits();
+  WREATH_TRY(flush());
+  return moved;
+}
+
+// Puts the lane's next message, one of those that must be put again first. Returns false where none can be put now.
+Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
+  const std::uint32_t sequence = lane.put_next;
+  if (sequence != lane.wire.sent.end()) {
+    if (!has_room(lane, sequence, lane.message(sequence).bytes)) return false;
+    put(lane, sequence);
+    ++lane.put_next;
+    ++port_.counts().repeated;
+    return true;
+  }
+  const SlotHeader* slot = lane.wire.sendable();
+  // A place in the window is free when the adapter no longer reads it, too.
+  if (slot == nullptr || lane.message(sequence).puts != 0) return false;
+  if (slot->region != kLocalAddress || slot->bytes > shape_.slot_bytes) {
+    return Error{ErrorCode::InvalidUsage, fmt::format("slot {} of lane {} names region {}, {} bytes: not local or too "
+                                                      "long",
+                                                      slot->sequence, lane.wire.send.lane, slot->region, slot->bytes)};
+  }
+  if (!knows_slots(lane, slot->bytes, words) || !has_room(lane, sequence, slot->bytes)) return false;
+  WREATH_TRY(keep(lane, *slot));
+  put(lane, sequence);
+  lane.wire.sent.add(slot->bytes);
+  lane.put_next = lane.wire.sent.end();
+  release(lane);
+  return true;
+}
+
+// Asks for the peer's slots once.
+bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWord>& words) const {
+  PeerSlots& peer = lane.peer;
+  const bool large = !is_small(bytes);
+  if (peer.small && (!large || peer.large)) return true;
+  if (large ? !peer.wants_large : !peer.wants_small) words.emplace_back(WantSlots{lane.wire.send.lane, large});
+  peer.wants_small = true;
+  peer.wants_large = peer.wants_large || large;
+  return false;
+}
+
+std::uint32_t PutSender::data_puts(std::uint32_t bytes) const {
+  if (is_small(bytes)) return 0;
+  return static_cast<std::uint32_t>((bytes + port_.limits().put_bytes - 1) / port_.limits().put_bytes);
+}
+
+// An ordered channel carries a whole message, so that its last put tells of all. Else puts go over all channels.
+PutQueue& PutSender::queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part) const {
+  const std::size_t spread = port_.limits().ordered ? 0 : part;
+  return queues_[(std::size_t{lane} + sequence + spread) % queues_.size()];
+}
+
+bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
+  const std::uint32_t puts = 1 + data_puts(bytes);
+  for (std::uint32_t part = 0; part < puts; ++part) {
+    if (queue(lane.wire.send.lane, sequence, part).room() < puts) return false;
+  }
+  return true;
+}
+
+// Writes the header of the lane's next message. Copies its data beside it where it is small.
+Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
+  WREATH_TRY(lane.outgoing.allocate(small_slots_bytes(shape_)));
+  SentMessage& message = lane.message(slot.sequence);
+  message = {address_of(slot), 0, lane.wire.sent.large_place(), slot.bytes, 0};
+  std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
+  PutHeader header{slot.epoch, lane.wire.send.lane, slot.sequence, slot.signature, slot.bytes, 1, 0};
+  if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes));
+  if (shape_.checked) header.checksum = checksum_of(header, {message.data, message.bytes});
+  encode(header, header_slot);
+  const std::size_t beside = is_small(slot.bytes) ? slot.bytes : 0;
+  if (beside > 0) std::memcpy(header_slot + kPutHeaderBytes, message.data, beside);
+  const bool inlined = kPutHeaderBytes + beside <= port_.limits().inline_bytes;
+  if (!inlined) WREATH_TRY(lane.outgoing.make_registered(false));
+  if (!is_small(slot.bytes)) return find_memory(lane, slot, message);
+  ++(inlined ? port_.counts().inlined : port_.counts().staged_small);
+  return {};
+}
+
+// Finds the registration of a large message's data. Data that has none is copied to where the executor could have
+// staged it: no other message lies there.
+Status PutSender::find_memory(PutLane& lane, const SlotHeader& slot, SentMessage& message) {
+  auto registration = port_.find(message.data, message.bytes);
+  if (!registration) return registration.error();
+  const std::byte* const staging = lane.wire.send_staging.data();
+  const bool staged = staging != nullptr && message.data >= staging && message.data < staging + staging_bytes(shape_);
+  if (*registration) {
+    ++(staged ? port_.counts().staged : port_.counts().by_reference);
+  } else {
+    WREATH_TRY(wires_.prepare(lane.wire.send.lane));
+    port_.add_staging({lane.wire.send_staging.data(), staging_bytes(shape_)});
+    std::byte* const copy =
+        lane.wire.send_staging.data() + std::size_t{slot.sequence & (shape_.slot_count - 1)} * shape_.slot_bytes;
+    std::memcpy(copy, message.data, message.bytes);
+    copied_ += message.bytes;
+    ++port_.counts().copied;
+    message.data = copy;
+    registration = port_.find(copy, message.bytes);
+    if (!registration) return registration.error();
+  }
+  message.registration = **registration;
+  return {};
+}
+
+// Adds the puts of a message that keep() has prepared.
+void PutSender::put(PutLane& lane, std::uint32_t sequence) {
+  SentMessage& message = lane.message(sequence);
+  const std::uint16_t number = lane.wire.send.lane;
+  const bool small = is_small(message.bytes);
+  message.puts = 1 + data_puts(message.bytes);
+  if (!small) put_data(lane, sequence);
+  Put put;
+  put.from = lane.outgoing_slot(sequence);
+  put.bytes = static_cast<std::uint32_t>(kPutHeaderBytes + (small ? message.bytes : 0));
+  put.registration = put.bytes <= port_.limits().inline_bytes ? 0 : lane.outgoing.registration();
+  put.to = lane.peer.small->address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
+  put.key = lane.peer.small->key;
+  put.tells = pack({number, 0, sequence});
+  queue(number, sequence, 0).add(put, {number, sequence}, !small);
+}
+
+void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
+  const SentMessage& message = lane.message(sequence);
+  const std::uint16_t number = lane.wire.send.lane;
+  const PutLimits& limits = port_.limits();
+  std::uint64_t offset = 0;
+  for (std::uint32_t part = 1; offset < message.bytes; ++part) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(limits.put_bytes, message.bytes - offset);
+    Put put;
+    put.from = message.data + offset;
+    put.bytes = static_cast<std::uint32_t>(bytes);
+    put.registration = message.registration;
+    put.to = lane.peer.large->address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
+    put.key = lane.peer.large->key;
+    if (!limits.ordered) put.tells = pack({number, part, sequence});
+    queue(number, sequence, part).add(put, {number, sequence}, false);
+    if (part > 1 && bytes < limits.put_bytes) ++port_.counts().tails;
+    offset += bytes;
+  }
+}
+
+void PutSender::on_ended(const PutOwner& owner) {
+  PutLane& lane = *lanes_[owner.lane];
+  --lane.message(owner.sequence).puts;
+  release(lane);
+}
+
+// Gives the memory of messages back to the executor, in their order: of large ones when their puts have ended, of
+// copied ones at once.
+void PutSender::release(PutLane& lane) {
+  std::uint32_t& released = lane.wire.shared.send_consumed->value;
+  std::uint32_t next = released;
+  const auto is_free = [&](const SentMessage& message) { return is_small(message.bytes) || message.puts == 0; };
+  while (next != lane.wire.sent.end() && is_free(lane.message(next))) ++next;
+  if (next != released) store_release(released, next);
+}
+
+Status PutSender::on_credit(const Told& told) {
+  WireWindow& window = lanes_[told.lane]->wire.sent;
+  const std::uint32_t ahead = told.since(window.begin());
+  if (ahead <= window.messages()) {
+    window.remove_before(window.begin() + ahead);
+    return {};
+  }
+  // Puts of several channels come in any order, so an older count may come later.
+  const std::uint32_t behind = (Told::kSequenceMask + 1 - ahead) & Told::kSequenceMask;
+  if (behind <= window_messages(shape_)) return {};
+  return Error{ErrorCode::PeerLost,
+               fmt::format("told word: credit is {}, must be between {} and {} (lane {})", told.sequence,
+                           window.begin() & Told::kSequenceMask, window.end() & Told::kSequenceMask, told.lane)};
+}
+
+// Tells the peer what the executor has consumed, once half of the window is unreported, or the peer may wait for it.
+void PutSender::add_owed_credits() {
+  for (WireLane* wire : wires_.used()) {
+    const std::uint32_t consumed = wire->consumed();
+    WireWindow& window = wire->received;
+    if (consumed == window.begin() || !(window.is_half(consumed) || window.gains_room(consumed))) continue;
+    const std::uint16_t lane = wire->send.lane;
+    PutQueue& queue = queues_[lane % queues_.size()];
+    if (queue.room() == 0) continue;
+    Put put;
+    put.to = lanes_[0]->peer.small->address;
+    put.key = lanes_[0]->peer.small->key;
+    put.tells = pack({lane, kCreditPart, consumed});
+    queue.add(put, {}, false);
+    window.remove_before(consumed);
+    ++port_.counts().credits;
+  }
+}
+
+Status PutSender::on_slots(const HaveSlots& slots) {
+  PeerSlots& peer = lanes_[slots.lane]->peer;
+  const auto differs = [](const std::optional<RemoteMemory>& known, const RemoteMemory& said) {
+    return known && (known->address != said.address || known->key != said.key);
+  };
+  if (differs(peer.small, slots.small) || (slots.large && differs(peer.large, *slots.large))) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: lane {} has other slots already", slots.lane)};
+  }
+  peer.small = slots.small;
+  if (slots.large) peer.large = slots.large;
+  return {};
+}
+
+Status PutSender::resume(std::span<const LanePosition> positions) {
+  std::vector<bool> named(lanes_.size());
+  for (const LanePosition& at : positions) {
+    named[at.lane] = true;
+    WREATH_TRY(resume_lane(*lanes_[at.lane], at));
+  }
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (named[i] || lanes_[i]->wire.sent.messages() == 0) continue;
+    return Error{ErrorCode::Mismatch, fmt::format("word: lane {} is not named", i)};
+  }
+  return {};
+}
+
+// Messages before `expected` have ended, whatever their puts said. The others are put again.
+Status PutSender::resume_lane(PutLane& lane, const LanePosition& at) {
+  WireWindow& window = lane.wire.sent;
+  const std::uint32_t end = window.end();
+  if (at.expected - window.begin() > window.messages()) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: expected is {}, must be between {} and {} (lane {})",
+                                                  at.expected, window.begin(), end, at.lane)};
+  }
+  if (at.consumed - window.begin() > at.expected - window.begin()) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: consumed is {}, must be between {} and {} (lane {})",
+                                                  at.consumed, window.begin(), at.expected, at.lane)};
+  }
+  for (std::uint32_t sequence = window.begin(); sequence != at.expected; ++sequence) lane.message(sequence).puts = 0;
+  release(lane);
+  const std::uint32_t released = lane.wire.shared.send_consumed->value;
+  for (std::uint32_t sequence = at.expected; sequence != end; ++sequence) {
+    SentMessage& message = lane.message(sequence);
+    if (!is_small(message.bytes) && end - sequence > end - released) {
+      return Error{ErrorCode::PeerLost,
+                   fmt::format("message {} of lane {} had ended and is not there", sequence, at.lane)};
+    }
+    message.puts = 1;
+  }
+  lane.put_next = at.expected;
+  window.remove_before(at.consumed);
+  return {};
+}
+
+void PutSender::probe() {
+  for (PutQueue& queue : queues_) {
+    Put put;
+    put.to = lanes_[0]->peer.small->address;
+    put.key = lanes_[0]->peer.small->key;
+    queue.add(put, {}, true);
+  }
+}
+
+std::size_t PutSender::unended_bytes() const {
+  std::size_t bytes = 0;
+  for (const WireLane* wire : wires_.used()) {
+    const PutLane& lane = *lanes_[wire->send.lane];
+    for (std::uint32_t sequence = wire->sent.begin(); sequence != wire->sent.end(); ++sequence) {
+      const SentMessage& message = lane.message(sequence);
+      if (message.puts > 0 && is_small(message.bytes)) bytes += kPutHeaderBytes + message.bytes;
+    }
+  }
+  return bytes;
+}
+
+bool PutSender::repeats() const {
+  return std::ranges::any_of(
+      wires_.used(), [&](const WireLane* wire) { return lanes_[wire->send.lane]->put_next != wire->sent.end(); });
+}
+
+}  // namespace wreath

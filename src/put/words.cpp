@@ -1,0 +1,178 @@
+// An offer begins with a version, a word with its kind.
+#include "src/put/words.hpp"
+
+#include <fmt/format.h>
+
+#include "src/base/codec.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kVersion = 0x01505257;  // "WRP", version 1
+enum class WordKind : std::uint8_t { Want = 1, Have = 2, Channels = 3, Ready = 4 };
+static_assert(kMostChannels * (kMostAddressBytes + 2) + 32 * 10 + 16 <= 8 * 1024, "a word is longer than 8 KiB");
+
+Error mismatch(std::string what) { return {ErrorCode::Mismatch, std::move(what)}; }
+
+void write(Writer& writer, const RemoteMemory& memory) {
+  writer.number(memory.address);
+  writer.number(memory.key);
+}
+
+void write(Writer& writer, const ChannelAddresses& channels) {
+  writer.number(static_cast<std::uint8_t>(channels.size()));
+  for (const auto& address : channels) {
+    writer.number(static_cast<std::uint16_t>(address.size()));
+    writer.raw(address);
+  }
+}
+
+RemoteMemory read_memory(Reader& reader) {
+  RemoteMemory memory;
+  memory.address = reader.number<std::uint64_t>();
+  memory.key = reader.number<std::uint64_t>();
+  return memory;
+}
+
+Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
+  const auto count = reader.number<std::uint8_t>();
+  if (reader.ok() && count != expected) {
+    return mismatch(fmt::format("it names {} channels, and there are {} here", count, expected));
+  }
+  ChannelAddresses channels;
+  for (std::size_t i = 0; i < expected; ++i) {
+    const auto bytes = reader.number<std::uint16_t>();
+    if (bytes > kMostAddressBytes) {
+      return mismatch(fmt::format("a channel's address has {} bytes, {} at most", bytes, kMostAddressBytes));
+    }
+    std::vector<std::byte> address(reader.ok() ? bytes : 0);
+    reader.raw(address);
+    channels.push_back(std::move(address));
+  }
+  return channels;
+}
+
+Result<std::uint16_t> read_lane(Reader& reader, std::uint16_t lanes) {
+  const std::uint16_t lane = reader.number<std::uint8_t>();
+  if (lane >= lanes) return mismatch(fmt::format("lane is {}, must be below {}", lane, lanes));
+  return lane;
+}
+
+Result<PutWord> read_slots(Reader& reader, WordKind kind, std::uint16_t lanes) {
+  const auto lane = read_lane(reader, lanes);
+  if (!lane) return lane.error();
+  const bool large = reader.flag();
+  if (kind == WordKind::Want) return PutWord(WantSlots{*lane, large});
+  HaveSlots have{*lane, read_memory(reader), std::nullopt};
+  if (large) have.large = read_memory(reader);
+  return PutWord(std::move(have));
+}
+
+Result<PutWord> read_new_channels(Reader& reader, std::size_t channels, std::uint16_t lanes) {
+  NewChannels word;
+  word.attempt = reader.number<std::uint32_t>();
+  auto addresses = read_channels(reader, channels);
+  if (!addresses) return addresses.error();
+  word.channels = *std::move(addresses);
+  const auto count = reader.number<std::uint8_t>();
+  if (count > lanes) return mismatch(fmt::format("it names {} lanes of {}", count, lanes));
+  std::vector<bool> seen(lanes);
+  for (int i = 0; i < count; ++i) {
+    const auto lane = read_lane(reader, lanes);
+    if (!lane) return lane.error();
+    if (seen[*lane]) return mismatch(fmt::format("it names lane {} twice", *lane));
+    seen[*lane] = true;
+    const auto consumed = reader.number<std::uint32_t>();
+    word.lanes.push_back({*lane, consumed, reader.number<std::uint32_t>()});
+  }
+  return PutWord(std::move(word));
+}
+
+Result<PutWord> read_word(Reader& reader, std::size_t channels, std::uint16_t lanes) {
+  const auto kind = reader.number<std::uint8_t>();
+  switch (static_cast<WordKind>(kind)) {
+    case WordKind::Want:
+    case WordKind::Have: return read_slots(reader, static_cast<WordKind>(kind), lanes);
+    case WordKind::Channels: return read_new_channels(reader, channels, lanes);
+    case WordKind::Ready: return PutWord(ChannelsReady{reader.number<std::uint32_t>()});
+  }
+  return mismatch(fmt::format("its kind is {}, must be 1 to {}", kind, static_cast<int>(WordKind::Ready)));
+}
+
+struct WordWriter {
+  Writer& writer;
+  void kind(WordKind kind) const { writer.number(static_cast<std::uint8_t>(kind)); }
+  void lane(std::uint16_t lane) const { writer.number(static_cast<std::uint8_t>(lane)); }
+  void flag(bool flag) const { writer.number(static_cast<std::uint8_t>(flag)); }
+
+  void operator()(const WantSlots& word) const {
+    kind(WordKind::Want);
+    lane(word.lane);
+    flag(word.large);
+  }
+  void operator()(const HaveSlots& word) const {
+    kind(WordKind::Have);
+    lane(word.lane);
+    flag(word.large.has_value());
+    write(writer, word.small);
+    if (word.large) write(writer, *word.large);
+  }
+  void operator()(const NewChannels& word) const {
+    kind(WordKind::Channels);
+    writer.number(word.attempt);
+    write(writer, word.channels);
+    writer.number(static_cast<std::uint8_t>(word.lanes.size()));
+    for (const LanePosition& each : word.lanes) {
+      lane(each.lane);
+      writer.number(each.consumed);
+      writer.number(each.expected);
+    }
+  }
+  void operator()(const ChannelsReady& word) const {
+    kind(WordKind::Ready);
+    writer.number(word.attempt);
+  }
+};
+
+}  // namespace
+
+Offer encode_offer(const PutOffer& offer) {
+  Writer writer;
+  writer.number(kVersion);
+  write(writer, offer.small);
+  write(writer, offer.channels);
+  Offer encoded;
+  encoded.bytes = writer.take();
+  return encoded;
+}
+
+Result<PutOffer> decode_offer(std::span<const std::byte> bytes, std::size_t channels) {
+  Reader reader(bytes);
+  const auto version = reader.number<std::uint32_t>();
+  if (version != kVersion) return mismatch(fmt::format("offer: version is {}, must be {}", version, kVersion));
+  PutOffer offer;
+  offer.small = read_memory(reader);
+  auto addresses = read_channels(reader, channels);
+  if (!addresses) return mismatch("offer: " + addresses.error().message);
+  if (!reader.complete()) return mismatch(fmt::format("offer: {} bytes are not its length", bytes.size()));
+  offer.channels = *std::move(addresses);
+  return offer;
+}
+
+Offer encode_word(const PutWord& word) {
+  Writer writer;
+  std::visit(WordWriter{writer}, word);
+  Offer encoded;
+  encoded.bytes = writer.take();
+  return encoded;
+}
+
+Result<PutWord> decode_word(std::span<const std::byte> bytes, std::size_t channels, std::uint16_t lanes) {
+  Reader reader(bytes);
+  auto word = read_word(reader, channels, lanes);
+  if (!word) return mismatch("word: " + word.error().message);
+  if (!reader.complete()) return mismatch(fmt::format("word: {} bytes are not its length", bytes.size()));
+  return word;
+}
+
+}  // namespace wreath
