@@ -6,7 +6,10 @@ namespace wreath {
 // Each folder here defines one of these.
 Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
+
+Status probe_verbs();
 
 Result<std::unique_ptr<Transport>> make_faulty(std::unique_ptr<Transport> inner, const TransportContext& context);
 Status check_faults(std::string_view faults);
@@ -16,6 +19,7 @@ namespace {
 constexpr TransportRow kRows[] = {
     {"inproc", SharedMemory::Process, false, &make_inproc},
     {"shm", SharedMemory::Host, false, &make_shm},
+    {"verbs", SharedMemory::None, false, &make_verbs, &probe_verbs},
     {"tcp", SharedMemory::None, true, &make_tcp},
 };
 

@@ -40,7 +40,8 @@ struct Renamed {
   Setting own;
 };
 constexpr Renamed kRenamed[] = {{Setting::NcclDebugFile, Setting::DebugFile},
-                                {Setting::NcclSocketInterface, Setting::SocketInterface}};
+                                {Setting::NcclSocketInterface, Setting::SocketInterface},
+                                {Setting::NcclIbHca, Setting::Hca}};
 
 struct Meaningless {
   Setting nccl;
@@ -48,7 +49,6 @@ struct Meaningless {
 };
 constexpr Meaningless kMeaningless[] = {
     {Setting::NcclDebugSubsystems, "this library's messages have no subsystems: NCCL_DEBUG=INFO prints them all"},
-    {Setting::NcclIbHca, "this build drives no InfiniBand adapters: hosts are linked by TCP"},
     {Setting::NcclProtocol, "messages have one format, chosen by their size: there are no protocols to choose among"}};
 
 // Returns the algorithm that the text asks for and this library has; nullopt where there is none. `refused` says that

@@ -57,7 +57,9 @@ std::vector<Layer> library_layers() {
   return {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
-      {"transports/", {"wreath/", "src/base/", "src/fifo/", "src/put/"}},
+      {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
+      {"transports/verbs/",
+       {"wreath/", "src/base/", "src/put/", "src/topology/kernel_files.hpp", "src/topology/parts.hpp"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/json/", {"wreath/"}},

@@ -1,0 +1,193 @@
+// Polls completions, and rings a bell for sleepers: see adapter.hpp.
+#include "transports/verbs/adapter.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kMostSends = 256;
+constexpr std::uint32_t kFewestSends = 32;
+// Acknowledging takes a lock, so it is done for so many events together.
+constexpr unsigned kAcknowledgedAtOnce = 64;
+constexpr std::size_t kPolledAtOnce = 32;
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsAdapter>> VerbsAdapter::open(const VerbsSettings& settings, int rank, int ranks) {
+  auto port = find_port(settings, rank);
+  if (!port) return port.error();
+  std::unique_ptr<VerbsAdapter> made(new VerbsAdapter(settings, *std::move(port), std::max(ranks - 1, 1)));
+  WREATH_TRY(made->look_again());
+  const VerbsDevice& device = made->device();
+  made->bell_.reset(device.library().create_comp_channel(device.context()));
+  const int flags = made->bell_ == nullptr ? -1 : ::fcntl(made->bell_->fd, F_GETFL);
+  if (flags < 0 || ::fcntl(made->bell_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return Error{ErrorCode::System,
+                 fmt::format("{}: no completion channel: {}", made->describe(), std::strerror(errno))};
+  }
+  made->bell_fd_ = Fd::of_process(made->bell_->fd);
+  return made;
+}
+
+VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, ChosenPort port, int peers)
+    : settings_(settings),
+      device_(std::move(port.device)),
+      port_(std::move(port.facts)),
+      peers_(peers),
+      bell_(nullptr, device_->library().destroy_comp_channel),
+      queue_(nullptr, device_->library().destroy_cq) {
+  const ibv_device_attr& most = device_->limits();
+  // Half of the completion queue is for sends, and each may complete in error.
+  const auto share =
+      static_cast<std::uint32_t>(most.max_cqe) / 2 / (static_cast<std::uint32_t>(peers) * settings.queue_pairs);
+  const std::uint32_t sends = std::clamp(std::bit_floor(share), kFewestSends, kMostSends);
+  limits_ = {device_->inline_bytes(), port_.put_bytes,
+             std::bit_floor(std::min(sends, static_cast<std::uint32_t>(most.max_qp_wr))), true};
+  news_.port = port_.number;
+  device_->subscribe(news_);
+}
+
+VerbsAdapter::~VerbsAdapter() {
+  if (unacknowledged_ > 0) device_->library().ack_cq_events(queue_.get(), unacknowledged_);
+  queue_.reset();
+  bell_fd_.release();  // the library closes it
+  bell_.reset();
+  device_->unsubscribe(news_);
+}
+
+Status VerbsAdapter::look_again() {
+  auto port = device_->port(port_.number);
+  if (!port) return port.error();
+  port_ = *std::move(port);
+  const auto gid = choose_gid(port_, settings_.gid_index);
+  if (!gid) return gid.error();
+  gid_ = *gid;
+  return {};
+}
+
+bool VerbsAdapter::disturbed_since(std::uint32_t disturbances) {
+  const auto port = device_->port(port_.number);
+  return device_->disturbances(news_) != disturbances || !port || !port->active();
+}
+
+Result<std::uint64_t> VerbsAdapter::register_memory(std::span<std::byte> memory, bool remote) {
+  unsigned access = remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  // Puts that tell come after all others, whatever order these have. Nothing else relies on an order.
+  if (settings_.relaxed_ordering) access |= static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING);
+  const auto made = device_->register_memory(memory, access);
+  if (!made) return made.error();
+  return reinterpret_cast<std::uint64_t>(*made);
+}
+
+RemoteMemory VerbsAdapter::name(std::uint64_t registration) const {
+  const auto* const region = reinterpret_cast<const ibv_mr*>(registration);
+  return {reinterpret_cast<std::uintptr_t>(region->addr), region->rkey};
+}
+
+void VerbsAdapter::deregister_memory(std::uint64_t registration) {
+  device_->library().dereg_mr(reinterpret_cast<ibv_mr*>(registration));
+}
+
+// Makes the completion queue large enough that it holds all that may complete at once, in success or in error.
+Status VerbsAdapter::make_queue(std::uint32_t tells) {
+  const std::uint64_t each = limits_.outstanding + VerbsChannel::receives_for(tells);
+  const std::uint64_t wanted = each * static_cast<std::uint64_t>(peers_) * settings_.queue_pairs;
+  const auto entries = std::min<std::uint64_t>(wanted, static_cast<std::uint64_t>(device_->limits().max_cqe));
+  queue_.reset(device_->library().create_cq(device_->context(), static_cast<int>(entries), &news_, bell_.get(), 0));
+  if (queue_ != nullptr) return {};
+  return Error{ErrorCode::System,
+               fmt::format("{}: no completion queue of {} entries: {}", describe(), entries, std::strerror(errno))};
+}
+
+Result<std::unique_ptr<Channel>> VerbsAdapter::make_channel(std::uint32_t tells) {
+  if (queue_ == nullptr) WREATH_TRY(make_queue(tells));
+  const auto free = std::find(channels_.begin(), channels_.end(), nullptr);
+  const auto index = static_cast<std::size_t>(free - channels_.begin());
+  const std::uint32_t more = limits_.outstanding + VerbsChannel::receives_for(tells);
+  if (completions_ + more > static_cast<std::uint32_t>(queue_->cqe) || index > UINT16_MAX) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{}: its completion queue has {} entries, which are too few for one more peer: take fewer "
+                             "lanes (WREATH_LANES) or queue pairs (WREATH_IB_QUEUE_PAIRS)",
+                             describe(), queue_->cqe)};
+  }
+  auto channel = VerbsChannel::make(*this, static_cast<std::uint16_t>(index), tells);
+  if (!channel) return channel.error();
+  if (free == channels_.end()) channels_.push_back(nullptr);
+  channels_[index] = channel->get();
+  completions_ += more;
+  return std::unique_ptr<Channel>(*std::move(channel));
+}
+
+void VerbsAdapter::remove(const VerbsChannel& channel) {
+  const std::size_t index = channel.index();
+  if (index >= channels_.size() || channels_[index] != &channel) return;
+  channels_[index] = nullptr;
+  completions_ -= channel.completions();
+  std::erase_if(events_, [&](const PutEvent& event) { return event.channel == index; });
+}
+
+bool VerbsAdapter::has_events_of(const Channel& channel) const {
+  return std::ranges::any_of(events_, [&](const PutEvent& event) { return event.channel == channel.index(); });
+}
+
+// Polls once, and writes the events that the completions make. Returns how many completions there were.
+Result<std::size_t> VerbsAdapter::take(std::span<PutEvent> events, std::size_t& made) {
+  std::array<ibv_wc, kPolledAtOnce> completions;
+  const int asked = static_cast<int>(std::min(events.size(), completions.size()));
+  const int count = ibv_poll_cq(queue_.get(), asked, completions.data());
+  if (count < 0) return Error{ErrorCode::System, fmt::format("{}: its completion queue failed", describe())};
+  for (int i = 0; i < count; ++i) {
+    const std::size_t index = WorkNumber::unpack(completions[static_cast<std::size_t>(i)].wr_id).channel;
+    VerbsChannel* const channel = index < channels_.size() ? channels_[index] : nullptr;
+    if (channel != nullptr && channel->on_completion(completions[static_cast<std::size_t>(i)], events[made])) ++made;
+  }
+  return static_cast<std::size_t>(count);
+}
+
+Result<std::size_t> VerbsAdapter::poll(std::span<PutEvent> events) {
+  std::size_t made = 0;
+  while (made < events.size() && !events_.empty()) {
+    events[made++] = std::move(events_.front());
+    events_.pop_front();
+  }
+  while (made < events.size() && queue_ != nullptr) {
+    const std::size_t asked = std::min(events.size() - made, kPolledAtOnce);
+    const auto taken = take(events.subspan(made), made);
+    if (!taken) return taken.error();
+    if (*taken < asked) break;
+  }
+  return made;
+}
+
+void VerbsAdapter::clear_bell() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (device_->library().get_cq_event(bell_.get(), &queue, &context) == 0) {
+    armed_ = false;
+    if (++unacknowledged_ < kAcknowledgedAtOnce) continue;
+    device_->library().ack_cq_events(queue_.get(), unacknowledged_);
+    unacknowledged_ = 0;
+  }
+}
+
+// The bell rings once, for the first completion after it was armed. So the queue is looked at once more after that.
+bool VerbsAdapter::arm() {
+  if (queue_ == nullptr) return true;
+  clear_bell();
+  if (!armed_) armed_ = ibv_req_notify_cq(queue_.get(), 0) == 0;
+  std::array<PutEvent, kPolledAtOnce> events;
+  std::size_t made = 0;
+  const auto taken = take(events, made);
+  std::move(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(made), std::back_inserter(events_));
+  return armed_ && events_.empty() && taken && *taken == 0;
+}
+
+}  // namespace wreath

@@ -1,0 +1,75 @@
+// The adapter of the verbs transport: a port, with the completion queue of one communicator.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "transports/verbs/channel.hpp"
+#include "transports/verbs/device.hpp"
+#include "transports/verbs/settings.hpp"
+
+namespace wreath {
+
+class VerbsAdapter final : public Adapter {
+ public:
+  static Result<std::unique_ptr<VerbsAdapter>> open(const VerbsSettings& settings, int rank, int ranks);
+  ~VerbsAdapter() override;
+  VerbsAdapter(const VerbsAdapter&) = delete;
+  VerbsAdapter& operator=(const VerbsAdapter&) = delete;
+
+  std::string describe() const override { return port_text(port_); }
+  PutLimits limits() const override { return limits_; }
+  Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
+  RemoteMemory name(std::uint64_t registration) const override;
+  void deregister_memory(std::uint64_t registration) override;
+  // The channels are destroyed before the adapter.
+  Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) override;
+  Result<std::size_t> poll(std::span<PutEvent> events) override;
+  int descriptor() const override { return bell_->fd; }
+  bool arm() override;
+  std::optional<std::string> trouble() override { return device_->next_sentence(news_); }
+
+  // The channels use what follows.
+  const VerbsDevice& device() const { return *device_; }
+  VerbsDevice& device() { return *device_; }
+  const VerbsSettings& settings() const { return settings_; }
+  const PortFacts& port() const { return port_; }
+  const GidEntry& gid() const { return gid_; }
+  PortNews& news() { return news_; }
+  ibv_cq* queue() const { return queue_.get(); }
+  std::uint16_t next_generation() { return generation_ = (generation_ + 1) & WorkNumber::kGenerations; }
+  // Asks for the port's present state, LID and GID.
+  Status look_again();
+  // Returns whether connections may have been lost that a new one brings back.
+  bool disturbed_since(std::uint32_t disturbances);
+  bool has_events_of(const Channel& channel) const;
+  void remove(const VerbsChannel& channel);
+
+ private:
+  VerbsAdapter(const VerbsSettings& settings, ChosenPort port, int peers);
+  Status make_queue(std::uint32_t tells);
+  Result<std::size_t> take(std::span<PutEvent> events, std::size_t& made);
+  void clear_bell();
+
+  const VerbsSettings settings_;
+  const std::shared_ptr<VerbsDevice> device_;
+  PortFacts port_;
+  GidEntry gid_;
+  const int peers_;
+  PutLimits limits_;
+  PortNews news_;
+  VerbsHandle<ibv_comp_channel> bell_;
+  Fd bell_fd_;  // children of a fork do not keep it
+  VerbsHandle<ibv_cq> queue_;
+  bool armed_ = false;
+  unsigned unacknowledged_ = 0;    // events of the bell
+  std::uint32_t completions_ = 0;  // those that the channels may have at once
+  std::uint16_t generation_ = 0;
+  std::vector<VerbsChannel*> channels_;  // by index; null for none
+  std::deque<PutEvent> events_;          // those that arm() found
+};
+
+}  // namespace wreath

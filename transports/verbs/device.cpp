@@ -1,0 +1,311 @@
+// Opens RDMA adapters: see device.hpp.
+#include "transports/verbs/device.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "src/base/config.hpp"
+#include "src/topology/kernel_files.hpp"
+#include "src/topology/parts.hpp"
+#include "transports/verbs/words.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+std::string reason_of(int error) { return std::strerror(error); }
+
+Error cannot_open(const ibv_device& device, int error) {
+  std::string fix = "look at the kernel's log (dmesg)";
+  if (error == EACCES || error == EPERM) fix = "let this user open it: its group is often rdma (usermod -aG rdma ...)";
+  if (error == ENOENT || error == ENODEV)
+    fix = "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...";
+  return {ErrorCode::Unavailable,
+          fmt::format("{}: /dev/infiniband/{}: {}; {}", device.name, device.dev_name, reason_of(error), fix)};
+}
+
+std::uint64_t lock_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+// Returns the NUMA nodes of the processors that this thread may use.
+std::vector<int> own_nodes() {
+  Topology topology;
+  read_processors("", topology);
+  std::vector<int> nodes;
+  for (const Processor& processor : topology.processors) {
+    if (std::ranges::binary_search(topology.allowed, processor.number)) nodes.push_back(processor.node);
+  }
+  return nodes;
+}
+
+GidType type_of(std::uint32_t type) {
+  return type == IBV_GID_TYPE_ROCE_V2   ? GidType::RoceV2
+         : type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1
+                                        : GidType::InfiniBand;
+}
+
+GidType type_in_sys(const std::string& text) {
+  return text == "RoCE v2" ? GidType::RoceV2 : text == "IB/RoCE v1" ? GidType::RoceV1 : GidType::Unknown;
+}
+
+// Registers as much memory as slots may take, where the limit speaks against it: some users may exceed it.
+Status try_to_register(const VerbsDevice& device) {
+  const auto bytes = setting_bytes(Setting::BufferBytes);
+  if (!bytes) return bytes.error();
+  if (lock_complaint(*bytes, lock_limit()).empty()) return {};
+  std::vector<std::byte> memory(*bytes);
+  const auto registered = device.register_memory(memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (!registered) return Error{ErrorCode::Unavailable, registered.error().message};
+  device.library().dereg_mr(*registered);
+  return {};
+}
+
+struct OpenDevices {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<VerbsDevice>> by_name;
+};
+
+// Returns an object that is never destroyed: devices may be closed while the process ends.
+OpenDevices& open_devices() {
+  static OpenDevices* const all = new OpenDevices;  // NOLINT(cppcoreguidelines-*): never deleted
+  return *all;
+}
+
+// Adds the ports of a device that is open.
+Status add_ports(const std::shared_ptr<VerbsDevice>& device, std::vector<ChosenPort>& ports) {
+  for (int number = 1; number <= device->limits().phys_port_cnt; ++number) {
+    auto facts = device->port(number);
+    if (!facts) return facts.error();
+    ports.push_back({device, *std::move(facts)});
+  }
+  return {};
+}
+
+// Adds the ports of all devices, and returns the reasons why some have none.
+std::string add_all_ports(const VerbsLibrary& library, ibv_device* const* list, std::vector<ChosenPort>& ports) {
+  std::string reasons;
+  for (; *list != nullptr; ++list) {
+    Status added;
+    if ((*list)->transport_type == IBV_TRANSPORT_IB) {
+      auto device = VerbsDevice::open(library, **list);
+      added = device ? add_ports(*device, ports) : Status(device.error());
+    } else {
+      added = Error{ErrorCode::Unavailable,
+                    fmt::format("{} is no adapter for InfiniBand or RoCE, as this transport needs", (*list)->name)};
+    }
+    if (!added) reasons.append(reasons.empty() ? "" : "; ").append(added.error().message);
+  }
+  return reasons;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<VerbsDevice>> VerbsDevice::open(const VerbsLibrary& library, ibv_device& device) {
+  OpenDevices& all = open_devices();
+  const std::lock_guard lock(all.mutex);
+  std::weak_ptr<VerbsDevice>& known = all.by_name[device.name];
+  if (auto open = known.lock()) return open;
+  ibv_context* const context = library.open_device(&device);
+  if (context == nullptr) return cannot_open(device, errno);
+  std::shared_ptr<VerbsDevice> made(new VerbsDevice(library, context));
+  WREATH_TRY(made->prepare());
+  known = made;
+  return made;
+}
+
+VerbsDevice::VerbsDevice(const VerbsLibrary& library, ibv_context* context)
+    : library_(library),
+      name_(context->device->name),
+      context_(context, library.close_device),
+      domain_(nullptr, library.dealloc_pd),
+      command_fd_(Fd::of_process(context->cmd_fd)),
+      event_fd_(Fd::of_process(context->async_fd)) {}
+
+// The library closes the descriptors.
+VerbsDevice::~VerbsDevice() {
+  command_fd_.release();
+  event_fd_.release();
+}
+
+Status VerbsDevice::prepare() {
+  const auto refuse = [this](const char* call, int error) {
+    return Error{ErrorCode::Unavailable, fmt::format("{}: {}: {}", name_, call, reason_of(error))};
+  };
+  if (const int error = library_.query_device(context(), &limits_); error != 0)
+    return refuse("ibv_query_device", error);
+  domain_.reset(library_.alloc_pd(context()));
+  if (domain_ == nullptr) return refuse("ibv_alloc_pd", errno);
+  const int flags = ::fcntl(context()->async_fd, F_GETFL);
+  if (flags < 0 || ::fcntl(context()->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) return refuse("fcntl", errno);
+  node_ = read_place(fmt::format("{}/device", context()->device->ibdev_path)).node;
+  find_inline_bytes();
+  return {};
+}
+
+// Asks by trying: some adapters refuse a queue pair whose inline data is too long, and none says how long it may be.
+void VerbsDevice::find_inline_bytes() {
+  const VerbsHandle<ibv_cq> queue(library_.create_cq(context(), 1, nullptr, nullptr, 0), library_.destroy_cq);
+  if (queue == nullptr) return;
+  for (const std::uint32_t bytes : {256U, 128U, 96U, 64U}) {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = queue.get();
+    attributes.cap = {1, 1, 1, 1, bytes};
+    attributes.qp_type = IBV_QPT_RC;
+    const VerbsHandle<ibv_qp> pair(library_.create_qp(domain(), &attributes), library_.destroy_qp);
+    if (pair == nullptr) continue;
+    inline_bytes_ = bytes;
+    return;
+  }
+}
+
+Result<PortFacts> VerbsDevice::port(int number) const {
+  verbs_context* const extended = verbs_get_ctx_op(context(), query_port);
+  if (extended == nullptr) {
+    return Error{ErrorCode::Unavailable, fmt::format("{}: its driver is older than rdma-core 17", name_)};
+  }
+  ibv_port_attr port{};
+  const int error = extended->query_port(context(), static_cast<std::uint8_t>(number), &port, sizeof port);
+  if (error != 0) {
+    return Error{ErrorCode::System, fmt::format("{} port {}: ibv_query_port: {}", name_, number, reason_of(error))};
+  }
+  PortFacts facts;
+  facts.device = name_;
+  facts.number = number;
+  facts.state = state_words(port.state);
+  facts.infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
+  facts.rate_mbit = rate_of(port.active_width, port.active_speed);
+  facts.node = node_;
+  facts.lid = port.lid;
+  facts.mtu = static_cast<std::uint8_t>(port.active_mtu);
+  facts.put_bytes = port.max_msg_sz;
+  facts.needs_route = (port.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  facts.gids = read_gids(number, port);
+  return facts;
+}
+
+std::vector<GidEntry> VerbsDevice::read_gids(int number, const ibv_port_attr& port) const {
+  std::vector<GidEntry> gids;
+  for (int index = 0; index < port.gid_tbl_len; ++index) {
+    ibv_gid_entry entry{};
+    GidEntry found{index, {}, GidType::Unknown};
+    if (library_.query_gid_ex != nullptr) {
+      const auto at = static_cast<std::uint32_t>(index);
+      if (library_.query_gid_ex(context(), static_cast<std::uint32_t>(number), at, &entry, 0, sizeof entry) != 0)
+        continue;
+      found.type = type_of(entry.gid_type);
+    } else {
+      if (library_.query_gid(context(), static_cast<std::uint8_t>(number), index, &entry.gid) != 0) continue;
+      found.type = type_in_sys(
+          line_of(fmt::format("{}/ports/{}/gid_attrs/types/{}", context()->device->ibdev_path, number, index)));
+    }
+    std::ranges::copy(entry.gid.raw, found.gid.begin());
+    if (found.gid != Gid{}) gids.push_back(found);
+  }
+  return gids;
+}
+
+Result<ibv_mr*> VerbsDevice::register_memory(std::span<std::byte> memory, unsigned access) const {
+  const bool extended = (access & IBV_ACCESS_OPTIONAL_RANGE) != 0 && library_.reg_mr_iova2 != nullptr;
+  const unsigned plain = access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
+  ibv_mr* const made = extended ? library_.reg_mr_iova2(domain(), memory.data(), memory.size(),
+                                                        reinterpret_cast<std::uintptr_t>(memory.data()), access)
+                                : library_.reg_mr(domain(), memory.data(), memory.size(), static_cast<int>(plain));
+  if (made != nullptr) return made;
+  const int error = errno;
+  const std::string locked = lock_complaint(memory.size(), lock_limit());
+  const std::string_view fix = error == EFAULT  ? "it is not memory that a process may give to an adapter"
+                               : locked.empty() ? "the adapter has no room for it, or does not take such memory"
+                                                : std::string_view(locked);
+  return Error{ErrorCode::System, fmt::format("{}: {} of memory were not registered: {}; {}", name_,
+                                              format_bytes(memory.size()), reason_of(error), fix)};
+}
+
+void VerbsDevice::subscribe(PortNews& news) {
+  const std::lock_guard lock(mutex_);
+  subscribers_.push_back(&news);
+}
+
+void VerbsDevice::unsubscribe(const PortNews& news) {
+  const std::lock_guard lock(mutex_);
+  std::erase(subscribers_, &news);
+}
+
+std::optional<std::string> VerbsDevice::next_sentence(PortNews& news) {
+  const std::lock_guard lock(mutex_);
+  read_events();
+  if (news.sentences.empty()) return std::nullopt;
+  std::string sentence = std::move(news.sentences.front());
+  news.sentences.pop_front();
+  return sentence;
+}
+
+std::uint32_t VerbsDevice::disturbances(const PortNews& news) {
+  const std::lock_guard lock(mutex_);
+  read_events();
+  return news.disturbances;
+}
+
+// A queue pair that is destroyed waits until its events are acknowledged, so they are at once.
+void VerbsDevice::read_events() {
+  ibv_async_event event{};
+  while (library_.get_async_event(context(), &event) == 0) {
+    sort_out(event);
+    library_.ack_async_event(&event);
+  }
+}
+
+void VerbsDevice::sort_out(const ibv_async_event& event) {
+  constexpr std::size_t kMostSentences = 64;
+  const EventWords words = event_words(event.event_type);
+  const void* owner = nullptr;
+  std::string subject;
+  if (words.scope == EventScope::QueuePair) {
+    owner = event.element.qp->qp_context;
+    subject = fmt::format("queue pair {}: ", event.element.qp->qp_num);
+  }
+  if (words.scope == EventScope::Queue) owner = event.element.cq->cq_context;
+  for (PortNews* const news : subscribers_) {
+    const bool concerned = owner != nullptr
+                               ? news == owner
+                               : words.scope == EventScope::Device ||
+                                     (words.scope == EventScope::Port && news->port == event.element.port_num);
+    if (!concerned) continue;
+    news->disturbances += words.disturbs ? 1 : 0;
+    if (news->sentences.size() == kMostSentences) news->sentences.pop_front();
+    news->sentences.push_back(fmt::format("{} port {}: {}{}", name_, news->port, subject, words.text));
+  }
+}
+
+Result<ChosenPort> find_port(const VerbsSettings& settings, int rank) {
+  const auto library = VerbsLibrary::get();
+  if (!library) return library.error();
+  const std::unique_ptr<ibv_device*[], void (*)(ibv_device**)> list((*library)->get_device_list(nullptr),
+                                                                    (*library)->free_device_list);
+  if (list == nullptr || list[0] == nullptr) {
+    return Error{ErrorCode::Unavailable,
+                 "this machine has no RDMA adapter that libibverbs sees; `wreath doctor` shows what the kernel has"};
+  }
+  std::vector<ChosenPort> ports;
+  const std::string reasons = add_all_ports(**library, list.get(), ports);
+  if (ports.empty()) return Error{ErrorCode::Unavailable, reasons};
+  std::vector<PortFacts> facts;
+  for (const ChosenPort& port : ports) facts.push_back(port.facts);
+  const bool alike = std::ranges::all_of(facts, [&](const PortFacts& one) { return one.node == facts[0].node; });
+  const auto chosen = choose_port(facts, settings.adapters, alike ? std::vector<int>() : own_nodes(), rank);
+  if (!chosen) {
+    const std::string more = reasons.empty() ? "" : "; " + reasons;
+    return Error{chosen.error().code, chosen.error().message + more};
+  }
+  WREATH_TRY(try_to_register(*ports[*chosen].device));
+  return ports[*chosen];
+}
+
+}  // namespace wreath

@@ -1,0 +1,65 @@
+// Chooses a port of an RDMA adapter and the GID that peers know it by. All of it is pure functions of plain values, for
+// tests on machines without such adapters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+using Gid = std::array<std::uint8_t, 16>;
+
+enum class GidType : std::uint8_t { Unknown, InfiniBand, RoceV1, RoceV2 };
+
+struct GidEntry {
+  int index = 0;
+  Gid gid{};
+  GidType type = GidType::Unknown;
+};
+
+struct PortFacts {
+  std::string device;
+  int number = 1;
+  std::string state;  // "ACTIVE", "DOWN", ...
+  bool infiniband = false;
+  std::uint32_t rate_mbit = 0;  // 0: not known
+  int node = -1;                // the NUMA node that the adapter is near; -1: not known
+  std::uint16_t lid = 0;
+  std::uint8_t mtu = 1;         // as ibv_mtu counts
+  std::uint64_t put_bytes = 0;  // of the largest message
+  bool needs_route = false;     // the subnet wants GIDs, besides LIDs
+  std::vector<GidEntry> gids;
+
+  bool active() const { return state == "ACTIVE"; }
+};
+
+// Returns "mlx5_0 port 1".
+std::string port_text(const PortFacts& port);
+// Returns the short form of an address: "10.77.0.2", "fe80::1".
+std::string gid_address(const Gid& gid);
+// Returns whether the GID is an IPv4 address.
+bool is_ipv4(const Gid& gid);
+
+// Returns the index of the port that a rank uses: among active ones that `choice` (as WREATH_HCA) admits the fastest,
+// among these the nearest to NUMA `nodes`, and the ranks take turns among equals. StartupFailed says that `choice`
+// admits none of the ports, Unavailable that no port is active; both name the ports.
+Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string_view choice,
+                                const std::vector<int>& nodes, int rank);
+
+// Returns the GID with that index or, where it is -1, the one that most networks route: on Ethernet RoCE v2 before v1,
+// and an IPv4 address before IPv6 before a link-local one; on InfiniBand the first.
+Result<GidEntry> choose_gid(const PortFacts& port, int index);
+
+// Returns megabits per second of a port's width and speed, as ibv_port_attr has them; 0 where they are not known.
+std::uint32_t rate_of(unsigned width, unsigned speed);
+
+// Returns the reason why `bytes` cannot be locked where the limit is `limit`, with the way to raise it; empty where
+// they can.
+std::string lock_complaint(std::uint64_t bytes, std::uint64_t limit);
+
+}  // namespace wreath

@@ -1,0 +1,27 @@
+// The verbs transport puts through reliable connected queue pairs of an RDMA adapter: InfiniBand or RoCE. Its library
+// is loaded while the program runs, where it is installed.
+#include "wreath/transport.hpp"
+
+#include "src/put/transport.hpp"
+#include "transports/verbs/adapter.hpp"
+
+namespace wreath {
+
+Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context) {
+  const auto settings = VerbsSettings::read();
+  if (!settings) return settings.error();
+  auto adapter = VerbsAdapter::open(*settings, context.self.rank, context.ranks);
+  if (!adapter) return adapter.error();
+  PutOptions options;
+  options.channels = settings->queue_pairs;
+  return PutTransport::make(std::make_shared<PutPort>(*std::move(adapter)), context, options);
+}
+
+Status probe_verbs() {
+  const auto settings = VerbsSettings::read();
+  if (!settings) return settings.error();
+  const auto port = find_port(*settings, 0);
+  return port ? Status() : Status(port.error());
+}
+
+}  // namespace wreath

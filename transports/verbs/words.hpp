@@ -1,0 +1,36 @@
+// Says in words what adapters say by number.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <string>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+struct StatusWords {
+  std::string text;
+  ErrorCode code = ErrorCode::System;
+  // A new connection may help.
+  bool retryable = false;
+};
+
+// Explains the status of a completion that failed. `disturbed` says that the port was down, or got another address,
+// since the queue pair was connected.
+StatusWords status_words(ibv_wc_status status, bool disturbed);
+
+// An asynchronous event concerns this. None is for events that tell nothing new.
+enum class EventScope { None, Device, Port, QueuePair, Queue };
+
+struct EventWords {
+  std::string text;
+  EventScope scope = EventScope::Device;
+  bool disturbs = false;  // connections may be lost that a new one brings back
+};
+
+EventWords event_words(ibv_event_type type);
+
+std::string state_words(ibv_port_state state);
+
+}  // namespace wreath
