@@ -21,6 +21,7 @@ if(NOT WREATH_DEVICE)
     unit/communicator/run_table_test.cpp unit/kernels/block_roles_test.cpp unit/perf/device_patterns_test.cpp)
 endif()
 set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
+set(wreath_fake_verbs ${PROJECT_BINARY_DIR}/tests/fake_verbs)  # where a libibverbs.so.1 of the tests' own is
 
 # wreath_test_targets(NAME TARGETS...) makes `tests_NAME` build these targets, too.
 function(wreath_test_targets name)
