@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,10 +62,14 @@ class End {
   }
   ~End() {
     for (ibv_qp* const pair : pairs) EXPECT_EQ(VERBS_CALL(ibv_destroy_qp)(pair), 0);
-    if (shared != nullptr) EXPECT_EQ(VERBS_CALL(ibv_destroy_srq)(shared), 0);
+    if (shared != nullptr) {
+      EXPECT_EQ(VERBS_CALL(ibv_destroy_srq)(shared), 0);
+    }
     EXPECT_EQ(VERBS_CALL(ibv_destroy_cq)(queue), 0);
     EXPECT_EQ(VERBS_CALL(ibv_destroy_comp_channel)(channel), 0);
-    if (region != nullptr) EXPECT_EQ(VERBS_CALL(ibv_dereg_mr)(region), 0);
+    if (region != nullptr) {
+      EXPECT_EQ(VERBS_CALL(ibv_dereg_mr)(region), 0);
+    }
     EXPECT_EQ(VERBS_CALL(ibv_dealloc_pd)(domain), 0);
     EXPECT_EQ(VERBS_CALL(ibv_close_device)(context), 0);
   }
@@ -216,7 +221,8 @@ class FakeVerbsTest : public testing::Test {
     ASSERT_TRUE(fake.configure(&usual));
   }
   void TearDown() override {
-    if (fake) EXPECT_EQ(fake.counters().alive, 0U);
+    ASSERT_TRUE(fake);
+    EXPECT_EQ(fake.counters().alive, 0U);
   }
   void behave(FakeBehaviour behaviour) { fake.behave(&behaviour); }
   FakeVerbs fake{};
