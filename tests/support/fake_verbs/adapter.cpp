@@ -178,7 +178,8 @@ void move(QueuePair& pair, QueuePair& target, Request& request) {
   const std::uint64_t left = request.bytes - request.moved;
   const std::uint64_t bytes = std::min(left, 1 + network().below(network().behaviour.piece_bytes));
   std::deque<std::uint64_t>& receives = target.receiving().posted;
-  if (bytes == left && request.tells && receives.empty()) return wait_for_receive(pair, target);
+  const bool is_last = bytes == left || request.bytes <= 128U << pair.attributes.path_mtu;  // one packet has no other
+  if (is_last && request.tells && receives.empty()) return wait_for_receive(pair, target);
   if (request.bytes > 0) {
     Region* const region = find_region(request.key, target.pd, request.to, request.bytes);
     constexpr unsigned kAllowed = IBV_ACCESS_REMOTE_WRITE;
