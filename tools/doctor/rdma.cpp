@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/base/config.hpp"
 #include "src/base/text_file.hpp"
 #include "src/topology/kernel_files.hpp"
 #include "tools/doctor/findings.hpp"
@@ -172,6 +173,24 @@ void check_answers(const Surroundings& surroundings, const AdapterProbe& probe, 
                 "a kernel of 5.12 or later, and a driver that can (mlx5, bnxt_re, irdma, efa)");
 }
 
+// Tells the outage of a network that connections survive, by the variables of this process.
+void check_retries(Findings& findings) {
+  constexpr double kUnitUs = 4.096;
+  constexpr double kShortMs = 1'000;
+  const auto timeout = setting_integer(Setting::IbTimeout);
+  const auto retries = setting_integer(Setting::IbRetryCount);
+  if (!timeout || !retries) return;  // the variables have a finding of their own
+  const double wait_ms = kUnitUs * static_cast<double>(std::int64_t{1} << *timeout) / 1'000;
+  const double all_ms = wait_ms * static_cast<double>(*retries + 1);
+  const std::string text = fmt::format("{} after {:.3g} ms each: a connection survives {:.1f} s without a packet",
+                                       *retries, wait_ms, all_ms / 1'000);
+  if (all_ms >= kShortMs) return findings.ok("RDMA retries", text);
+  findings.note("RDMA retries", text,
+                fmt::format("unset {} {}, whose defaults are {} and {}", row(Setting::IbTimeout).name,
+                            row(Setting::IbRetryCount).name, row(Setting::IbTimeout).fallback,
+                            row(Setting::IbRetryCount).fallback));
+}
+
 bool is_efa(const RdmaDevice& device) { return device.driver == "efa"; }
 
 void check_device(const Surroundings& surroundings, const RdmaDevice& device, Findings& findings) {
@@ -202,6 +221,7 @@ void check_rdma(const Surroundings& surroundings, Findings& findings) {
                   "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...");
   }
   if (!surroundings.probes) return;
+  check_retries(findings);
   for (const AdapterProbe& probe : surroundings.probes->adapters) check_answers(surroundings, probe, findings);
 }
 

@@ -182,6 +182,20 @@ TEST_F(DoctorOfRdma, SaysWhatADeviceAnswered) {
   EXPECT_THAT(of("rxe0 dma-buf").text, HasSubstr("Operation not supported"));
 }
 
+TEST_F(DoctorOfRdma, TellsTheOutageThatConnectionsSurvive) {
+  test::add_soft_roce(machine_, "rxe0", "rh0");
+  EXPECT_EQ(of("RDMA retries").subject, "") << "a copy of another machine's files";
+  probes_.emplace();
+  EXPECT_EQ(of("RDMA retries").verdict, Verdict::Ok);
+  EXPECT_EQ(of("RDMA retries").text, "6 after 537 ms each: a connection survives 3.8 s without a packet");
+  const test::Environment environment{{{"WREATH_IB_TIMEOUT", "12"}, {"WREATH_IB_RETRY_COUNT", "3"}}};
+  EXPECT_EQ(of("RDMA retries").verdict, Verdict::Note);
+  EXPECT_EQ(of("RDMA retries").text, "3 after 16.8 ms each: a connection survives 0.1 s without a packet");
+  EXPECT_EQ(of("RDMA retries").fix, "unset WREATH_IB_TIMEOUT WREATH_IB_RETRY_COUNT, whose defaults are 17 and 6");
+  const test::Environment wrong{{{"WREATH_IB_RETRY_COUNT", "7"}}};
+  EXPECT_EQ(of("RDMA retries").subject, "") << "the variable has a finding of its own";
+}
+
 TEST_F(DoctorOfRdma, KnowsAdaptersThatVerbsDoNotDrive) {
   add_adapter("efa_0", "efa", "Unspecified");
   EXPECT_EQ(of("efa_0").verdict, Verdict::Note);
