@@ -73,7 +73,8 @@ class Communicator {
   Communicator();
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  // Waits up to 5 s for operations in flight, then aborts them with a warning.
+  // Waits up to 5 s for operations in flight, then aborts them with a warning. Where a network adapter still reads or
+  // writes memory after that, as abort() tells, this memory is never freed: a warning names the adapter.
   ~Communicator();
 
   // Makes `ranks` communicators in one process, for the threads of one program. Element r is rank r.
@@ -250,7 +251,10 @@ class Communicator {
   Result<Communicator> shrink(std::int64_t timeout_ms, std::span<const Rank> without);
 
   // Fails the communicator on this rank at once and tells the others. Wakes every waiter and returns within 1 s.
-  // Afterwards no thread of this process touches buffers of its operations.
+  // Afterwards nothing of this process, threads and network adapters, touches buffers of its operations. Returns
+  // Timeout, which names what still does, where that cannot be reached in time. The operations then stay unfinished:
+  // memory of wreath::allocate that they use is not freed even if the program frees it, and must not be written. Call
+  // abort() again to wait on.
   Status abort();
   // Does the same as abort(), but this rank may still call shrink().
   Status revoke();

@@ -26,6 +26,10 @@ struct FifoShape {
 // The largest message of the small protocols.
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 inline constexpr std::size_t kSmallAreaBytes = 33 * (kSmallMessageBytes + 2048);
+// The bounds of words (Wire::take_word): the bytes of one, and how many an end may say before the other end has taken
+// the first of them.
+inline constexpr std::size_t kMaximumWordBytes = std::size_t{8} * 1024;
+inline constexpr std::size_t kMaximumWaitingWords = 64;
 
 // One rank tells a peer in these bytes and descriptors how it can be reached. They are sent over the authenticated
 // control connection. An offer owns its descriptors.
@@ -71,25 +75,32 @@ class Wire : public Link {
   // Says whether progress() has something to send that the wire would not take yet; false once progress() has failed.
   virtual bool send_blocked() const = 0;
   // Counts the bytes, headers included, of published messages whose memory the wire may still read: it has not taken
-  // them, the peer is short of slots, or an adapter reads them where they are. progress() must go on being called until
-  // this is 0, or the peer waits in vain. Credit that the peer was not told of does not count: a peer that is done may
-  // be gone.
+  // them, the peer is short of slots, or an adapter reads them where they are. A call ends, and its memory is the
+  // caller's, when this is 0. progress() must go on being called until then, or the peer waits in vain. Credit that the
+  // peer was not told of does not count: a peer that is done may be gone.
   virtual std::size_t in_flight() const = 0;
 
   // The functions below are for wires whose adapter reads and writes memory by itself.
 
-  // Prepares descriptor() for a sleep, before the last progress() ahead of it. Returns false where there is something to
-  // receive already.
+  // Prepares descriptor() for a sleep, before the last progress() ahead of it. Returns false where there is something
+  // to receive already: the driver does not sleep, calls progress() and arms again before the next sleep.
   virtual bool arm() { return true; }
   // Ends the wire after a failure. Returns true once no adapter of this rank reads or writes callers' memory for it and
-  // no peer can write any; call it again until then. A peer that maps memory may still read it.
+  // no peer can write any; call it again until then. A peer that maps memory may still read it. It never waits, and
+  // progress() is not called any more. No call of this rank ends between the failure and that answer.
   virtual bool stop() { return true; }
   // Names what still holds memory while stop() returns false: "mlx5_0 port 1".
   virtual std::string held_by() const { return {}; }
+  // Says whether the ends of such links say words to each other. The answer never changes, and is the same at both
+  // ends.
+  virtual bool has_words() const { return true; }
   // Returns the next word for the other end of the link, which the control connection carries; none while there is
-  // nothing to say.
+  // nothing to say. A word has up to kMaximumWordBytes bytes, and no descriptors. The driver asks in each round, and
+  // the progress thread asks when ranks have linked and between calls, after each word that comes.
   virtual std::optional<Offer> take_word() { return std::nullopt; }
-  // Takes a word from the other end. The bytes are a stranger's: Mismatch names what is wrong with them.
+  // Takes a word from the other end, in the order in which they were said. The bytes are a stranger's: Mismatch names
+  // what is wrong with them, and fails the communicator. Between calls progress() follows it, until send_blocked() is
+  // false.
   virtual Status on_word(Offer word) {
     static_cast<void>(word);
     return {};

@@ -46,6 +46,9 @@ struct DebugOptions {
   std::string faults;
   // The number of the first message. Tests begin shortly before 2^32, where it wraps.
   std::uint32_t first_sequence = 0;
+  // A thread that waits for peers looks again after so long, although nothing woke it; 0 lets the library decide. Tests
+  // raise it, so that a wake-up that is lost shows.
+  std::int64_t longest_sleep_ms = 0;
 };
 
 }  // namespace wreath

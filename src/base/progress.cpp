@@ -32,8 +32,6 @@ Holder& holder() {
   return *value;
 }
 
-constexpr int kDrivenWaitMs = 20;
-
 }  // namespace
 
 Result<std::shared_ptr<Progress>> Progress::instance() {
@@ -151,14 +149,15 @@ void Progress::wait_driving() {
     if (drive_all() != Client::Driven::Waiting) return;
   }
   std::vector<int> descriptors;
+  int longest_ms = kForever;
   {
     const std::lock_guard lock(mutex_);
-    for (Client* client : clients_) client->begin_wait(descriptors);
+    for (Client* client : clients_) longest_ms = std::min(longest_ms, client->begin_wait(descriptors));
   }
-  if (drive_all() == Client::Driven::Waiting) {
+  if (drive_all() == Client::Driven::Waiting && longest_ms > 0) {
     std::vector<pollfd> polled{{epoll_.get(), POLLIN, 0}};
     for (const int descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
-    ::poll(polled.data(), polled.size(), kDrivenWaitMs);
+    ::poll(polled.data(), polled.size(), longest_ms);
   }
   {
     const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -23,10 +24,16 @@ class Progress {
     // One bounded round of work that nobody waits for.
     enum class Driven : std::uint8_t { Nothing, Waiting, Moved };
     virtual Driven drive() = 0;
-    // Descriptors that end a wait, when all clients are Waiting. Undone by end_wait().
-    virtual void begin_wait(std::vector<int>& descriptors) = 0;
+    // Prepares for a wait of all clients: drive() is called once more, and then `descriptors` end the wait. Returns how
+    // many milliseconds the wait may last; 0 where there is something to do already. Undone by end_wait().
+    virtual int begin_wait(std::vector<int>& descriptors) = 0;
     virtual void end_wait() = 0;
   };
+
+  // The wait of a client that looks again now and then lasts so long.
+  static constexpr int kWaitMs = 20;
+  // The wait of a client for which only its descriptors matter.
+  static constexpr int kForever = std::numeric_limits<int>::max();
 
   // The process's instance, made at the first call; its thread ends when the last holder lets go. System
   // when descriptors or threads are refused.

@@ -1,9 +1,9 @@
 // Keeps the watchers that get a call before memory is released.
+#include "src/base/release_watcher.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <vector>
-
-#include "src/base/release_watcher.hpp"
 
 namespace wreath {
 namespace {

@@ -1,11 +1,8 @@
-// Lists the network interfaces of this host: see interfaces.hpp.
+// Chooses among the network interfaces of this host: see interfaces.hpp.
 #include "src/bootstrap/interfaces.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -19,10 +16,6 @@ namespace wreath {
 namespace {
 
 constexpr std::string_view kBridges = "^docker,br-,virbr,veth,cni,lxc,podman";
-
-socklen_t length_of(const sockaddr* address) {
-  return address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-}
 
 std::string names(const std::vector<Interface>& all) {
   std::vector<std::string> texts;
@@ -46,19 +39,19 @@ bool chosen(const std::vector<Interface>& all, const Interface& one, std::string
 
 }  // namespace
 
-std::vector<Interface> interfaces() {
-  std::vector<Interface> all;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return all;
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const sockaddr* const address = entry->ifa_addr;
-    if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) continue;
-    constexpr unsigned kRunning = IFF_UP | IFF_RUNNING;
-    all.push_back({entry->ifa_name, SocketAddress(address, length_of(address)).with_port(0),
-                   (entry->ifa_flags & kRunning) == kRunning, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+bool admits(std::string_view choice, std::string_view name) {
+  if (choice.empty()) return true;
+  const bool except = choice.starts_with('^');
+  if (except) choice.remove_prefix(1);
+  const bool whole = choice.starts_with('=');
+  if (whole) choice.remove_prefix(1);
+  bool named = false;
+  while (!choice.empty()) {
+    const std::string_view one = choice.substr(0, choice.find(','));
+    if (!one.empty()) named = named || (whole ? name == one : name.starts_with(one));
+    choice.remove_prefix(std::min(choice.size(), one.size() + 1));
   }
-  return all;
+  return named != except;
 }
 
 Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>& all, int family) {
@@ -112,13 +105,6 @@ std::vector<SocketAddress> with_zones(const SocketAddress& address, std::uint32_
   std::vector<SocketAddress> addresses;
   for (const std::uint32_t zone : zones) addresses.push_back(address.with_zone(zone));
   return addresses;
-}
-
-std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address) {
-  const std::string text = address.ip_text();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.address.ip_text() == text; });
-  return found == all.end() ? std::string() : found->name;
 }
 
 std::string way_to(const SocketAddress& address) {

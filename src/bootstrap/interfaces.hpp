@@ -1,28 +1,19 @@
-// Lists the network interfaces of this host, and finds those that a job may use.
+// Finds the network interfaces of this host that a job may use.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/network_interface.hpp"
 #include "src/base/socket.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
-// Describes an address of an interface; an interface with several addresses is listed several times.
-struct Interface {
-  std::string name;
-  SocketAddress address;
-  // Is true for an interface that is up and has a carrier.
-  bool running = false;
-  bool loopback = false;
-};
-
-std::vector<Interface> interfaces();
-
-// Returns the name of the interface in `all` that has `address`; empty where there is none.
-std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address);
+// Returns whether a choice as NCCL writes it admits an interface. A choice is a list of comma-separated prefixes. With
+// "=" before them they are whole names; with "^" before that, all but these are admitted. An empty choice admits all.
+bool admits(std::string_view choice, std::string_view name);
 
 // Returns running interfaces of `all` that WREATH_SOCKET_IFNAME admits, those of `family` first. Without the variable
 // these are neither loopback nor bridges to containers or guests of this host. A link-local address is included where

@@ -16,6 +16,7 @@
 #include "src/base/config.hpp"
 #include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
+#include "src/base/progress.hpp"
 #include "src/communicator/own_device.hpp"
 #include "src/device/runs/device_parts.hpp"
 #include "src/engine/exchange.hpp"
@@ -182,6 +183,10 @@ Status check(const CommunicatorOptions& options) {
   WREATH_TRY(check_text("trace", options.debug.trace));
   WREATH_TRY(check_text("faults", options.debug.faults));
   WREATH_TRY(check(options.overrides));
+  if (options.debug.longest_sleep_ms < 0 || options.debug.longest_sleep_ms > Progress::kForever) {
+    return invalid_argument(fmt::format("longest_sleep_ms = {}: must be between 0 and {}",
+                                        options.debug.longest_sleep_ms, Progress::kForever));
+  }
   for (const auto timeout : kTimeouts) {
     const std::int64_t value = options.timeouts.*timeout;
     if (value <= 0) return invalid_argument(fmt::format("a timeout of {} ms: must be positive", value));
@@ -253,6 +258,7 @@ std::string encode_options(const AgreedOptions& options) {
                   {"single_copy_bytes", overrides.single_copy_bytes},
                   {"low_latency_bytes", overrides.low_latency_bytes},
                   {"first_sequence", options.debug.first_sequence},
+                  {"longest_sleep_ms", options.debug.longest_sleep_ms},
                   {"exchange_rounds", overrides.exchange_rounds},
                   {"faults", options.debug.faults},
                   {"trace", options.debug.trace},
@@ -282,6 +288,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     overrides.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();
     overrides.low_latency_bytes = json.at("low_latency_bytes").get<std::size_t>();
     options.debug.first_sequence = json.at("first_sequence").get<std::uint32_t>();
+    options.debug.longest_sleep_ms = json.at("longest_sleep_ms").get<std::int64_t>();
     overrides.exchange_rounds = json.at("exchange_rounds").get<int>();
     options.debug.faults = json.at("faults").get<std::string>();
     options.debug.trace = json.at("trace").get<std::string>();

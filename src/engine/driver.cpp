@@ -12,7 +12,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kSleepNs = 50'000'000;
+constexpr std::int64_t kNsPerSecond = 1'000 * kNsPerMs;
+constexpr std::int64_t kLongestSleepNs = 50 * kNsPerMs;
 
 }  // namespace
 
@@ -35,7 +36,7 @@ Status Driver::link() {
 }
 
 bool Driver::pump(const Operation& operation, bool expecting) {
-  bool moved = false;
+  bool moved = !engine_.links_->speaking().empty() && carry_words();
   for (const Rank peer : engine_.links_->wired()) {
     const auto bytes = engine_.links_->wire(peer)->progress(expecting);
     if (!bytes) {
@@ -45,6 +46,78 @@ bool Driver::pump(const Operation& operation, bool expecting) {
     }
   }
   return moved;
+}
+
+// Carries words between the ends of wires. Returns false where there were none.
+bool Driver::carry_words() {
+  Links& links = *engine_.links_;
+  bool carried = false;
+  for (Links::Word& word : links.has_words() ? links.take_words() : std::vector<Links::Word>()) {
+    carried = true;
+    const Status taken = links.wire(word.from)->on_word(std::move(word.offer));
+    if (taken) continue;
+    const bool theirs = taken.error().code == ErrorCode::Mismatch;
+    engine_.fail(taken.error().code, theirs ? word.from : engine_.rank(),
+                 fmt::format("a word of {} over its link: {}", engine_.member(word.from), taken.error().message));
+    return true;
+  }
+  for (const Rank peer : links.speaking()) {
+    auto word = links.wire(peer)->take_word();
+    if (!word) continue;
+    carried = true;
+    if (const Status sent = Links::send_word(*engine_.control_, peer, *std::move(word)); !sent) {
+      engine_.fail(sent.error().code, engine_.rank(), sent.error().message);
+    }
+  }
+  return carried;
+}
+
+// Moves words between calls, and the wires that they concern, since a peer may be in a call and wait for that. The next
+// call finds and reports a wire that broke.
+Driver::Round Driver::round_between_calls() {
+  const Links& links = *engine_.links_;
+  if (links.speaking().empty()) return Round::Nothing;
+  const bool carried = carry_words();
+  bool moved = carried;
+  bool works = false;
+  for (const Rank peer : links.speaking()) {
+    Wire& wire = *links.wire(peer);
+    if (!carried && !wire.send_blocked()) continue;
+    const auto bytes = wire.progress(false);
+    moved = moved || (bytes && *bytes > 0);
+    works = works || (bytes && wire.send_blocked());
+  }
+  works_between_calls_.store(works, std::memory_order_relaxed);
+  if (moved) return Round::Moved;
+  return works ? Round::Blocked : Round::Nothing;
+}
+
+// Stops the wires that have not stopped yet.
+bool Driver::stop_wires() {
+  if (!holding_) holding_ = engine_.links_->wired();
+  std::erase_if(*holding_, [&](Rank peer) { return engine_.links_->wire(peer)->stop(); });
+  return holding_->empty();
+}
+
+bool Driver::stop() {
+  const bool wires_stopped = stop_wires();
+  const bool run_stopped = run_ == nullptr || run_->stop();
+  if (run_stopped && !wires_stopped && held_since_ns_ == 0) held_since_ns_ = now_ns();
+  return run_stopped && wires_stopped;
+}
+
+std::int64_t Driver::held_ns() const {
+  return held_since_ns_ == 0 || holding_->empty() ? 0 : now_ns() - held_since_ns_;
+}
+
+std::string Driver::holders() const {
+  std::string text;
+  for (const Rank peer : holding_.value_or(std::vector<Rank>())) {
+    std::string holder = engine_.links_->wire(peer)->held_by();
+    if (holder.empty()) holder = engine_.links_->describe(peer);
+    text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", holder, engine_.member(peer));
+  }
+  return text;
 }
 
 // Asks a peer to explain a broken wire, and reports this rank's own trouble at once. The message names both ends, since
@@ -76,8 +149,10 @@ Driver::Round Driver::round() {
     return finish_all() ? Round::Moved : Round::Nothing;
   }
   Operation* operation = engine_.queue_.front();
-  if (operation == nullptr) return Round::Nothing;
-  if (!operation->ready.load(std::memory_order_acquire)) return Round::Blocked;
+  if (operation == nullptr) return round_between_calls();
+  if (!operation->ready.load(std::memory_order_acquire)) {
+    return round_between_calls() == Round::Moved ? Round::Moved : Round::Blocked;
+  }
   if (!started_) {
     const auto started = start_run(*operation);
     if (!started) {
@@ -172,6 +247,8 @@ void Driver::drive(Operation& operation, const Deadline& deadline) {
       idle_since_ns = 0;
       continue;
     }
+    // Memory of the operation is still in use. The caller decides how long it waits.
+    if (engine_.queue_.failed()) return;
     idle(operation, ++rounds, idle_since_ns);
     // Each round of a driver that does not spin may take its whole sleep.
     if ((idle_policy_.sleeps_at_once(rounds) || IdlePolicy::is_look(rounds)) && deadline.passed()) break;
@@ -187,28 +264,44 @@ void Driver::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle
   if (idle_policy_.sleeps_at_once(rounds) || now - idle_since_ns > idle_policy_.spin_ns()) sleep();
 }
 
+std::int64_t Driver::longest_sleep_ns() const {
+  const auto of_run = run_ == nullptr ? std::nullopt : run_->longest_sleep_ns();
+  return of_run.value_or(engine_.options_.debug.longest_sleep_ms > 0
+                             ? engine_.options_.debug.longest_sleep_ms * kNsPerMs
+                             : kLongestSleepNs);
+}
+
 void Driver::sleep() {
   const Links& links = *engine_.links_;
   OwnSegment& segment = links.segment();
   segment.begin_sleep();
-  if (round() == Round::Blocked) {
+  if (arm_wires() && round() == Round::Blocked) {
     polled_.assign(1, {segment.doorbell(), POLLIN, 0});
     for (const Rank peer : links.wired()) {
       const Wire& wire = *links.wire(peer);
       polled_.push_back({wire.descriptor(), static_cast<short>(wire.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
     }
-    const timespec longest{0, run_ == nullptr ? kSleepNs : run_->longest_sleep_ns()};
+    const std::int64_t longest_ns = longest_sleep_ns();
+    const timespec longest{longest_ns / kNsPerSecond, longest_ns % kNsPerSecond};
     ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
   }
   segment.end_sleep();
 }
 
-void Driver::begin_wait(std::vector<int>& descriptors) {
+// Prepares all wires for a sleep. Returns false where one of them has received something.
+bool Driver::arm_wires() {
+  bool quiet = true;
+  for (const Rank peer : engine_.links_->wired()) quiet = engine_.links_->wire(peer)->arm() && quiet;
+  return quiet;
+}
+
+bool Driver::begin_wait(std::vector<int>& descriptors) {
   const Links& links = *engine_.links_;
   waiting_ = true;
   links.segment().begin_sleep();
   descriptors.push_back(links.segment().doorbell());
   for (const Rank peer : links.wired()) descriptors.push_back(links.wire(peer)->descriptor());
+  return arm_wires();
 }
 
 void Driver::end_wait() {

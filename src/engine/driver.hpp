@@ -4,9 +4,11 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/base/clock.hpp"
@@ -39,8 +41,13 @@ class Driver {
   Round round();
   // Runs rounds until the operation is over or the deadline passes.
   void drive(Operation& operation, const Deadline& deadline);
-  // Stops the run after a failure. Returns false while it still reads or writes memory of the first operation.
-  bool stop() { return run_ == nullptr || run_->stop(); }
+  // Stops the run and the wires after a failure. Returns false while one of them still reads or writes memory of
+  // operations. The driver calls it again until then.
+  bool stop();
+  // Returns how long wires alone have kept stop() from returning true.
+  std::int64_t held_ns() const;
+  // Names the wires that hold memory of operations, and their peers: "mlx5_0 port 1 to rank 3 (host h1, pid 4711)".
+  std::string holders() const;
   // Ends all operations with the failure. Returns false where there was no operation.
   bool finish_all();
   // Makes the small run the immediate operation's run.
@@ -53,8 +60,10 @@ class Driver {
   std::vector<Question> questions() const { return run_ == nullptr ? std::vector<Question>{} : run_->questions(); }
 
   // Lets the progress thread sleep instead of the driver. The caller holds the token. The added `descriptors` wake the
-  // thread.
-  void begin_wait(std::vector<int>& descriptors);
+  // thread. Returns false where it must not sleep.
+  bool begin_wait(std::vector<int>& descriptors);
+  // Says whether wires have something to do between calls. Any thread may ask.
+  bool has_work_between_calls() const { return works_between_calls_.load(std::memory_order_relaxed); }
   void end_wait();
 
   RunTable& runs() { return runs_; }
@@ -71,11 +80,16 @@ class Driver {
  private:
   Result<Started> start_run(Operation& operation);
   bool pump(const Operation& operation, bool expecting);
+  bool stop_wires();
+  bool carry_words();
+  Round round_between_calls();
+  bool arm_wires();
   void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
   void on_fault(const Operation& operation);
   bool wires_idle() const;
   void finish(const Operation& operation, std::optional<Error> error);
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
+  std::int64_t longest_sleep_ns() const;
   void sleep();
 
   Engine& engine_;
@@ -88,6 +102,9 @@ class Driver {
   SmallRun small_{engine_, doorbells_};
   IdlePolicy idle_policy_;
   WireCounter wire_;
+  std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure
+  std::int64_t held_since_ns_ = 0;
+  std::atomic<bool> works_between_calls_{false};
   bool waiting_ = false;        // the progress thread sleeps
   std::vector<pollfd> polled_;  // used while the driver sleeps
 };

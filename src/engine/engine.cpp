@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "src/base/config.hpp"
@@ -112,6 +113,8 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segmen
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;
+  // Wires may have something to say before the first call.
+  if (!links_->speaking().empty()) progress_->kick();
   tell_start();
   return {};
 }
@@ -184,10 +187,13 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
     const CallGate::Wish wish(gate_);
     for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
       if (try_token()) {
-        drive_until_over(operation, deadline);
-      } else {
-        give_way(tries);
+        driver_.drive(operation, deadline);
+        const bool held = !operation.over() && driver_.held_ns() > kAbortMs * kNsPerMs;
+        const std::optional<Error> error = held ? std::optional(still_held(operation)) : std::nullopt;
+        release_token();
+        if (error) return *error;
       }
+      if (!operation.over()) give_way(tries);
     }
   }
   if (operation.over()) return operation.status();
@@ -195,13 +201,29 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   return still_runs(text_of(operation), timeout_ms);
 }
 
+// Returns the error of an operation whose memory wires hold after a failure. Its memory stays in use. The caller holds
+// the token.
+Error Engine::still_held(Operation& operation) {
+  operation.keep_memory();
+  Error error = queue_.error().error();
+  error.message += fmt::format("; the memory of {} is still in use by {}", text_of(operation), driver_.holders());
+  return error;
+}
+
+// Returns the result of an operation that was driven. After a failure it may not be over yet.
+Status Engine::result(Operation& operation) { return operation.over() ? operation.status() : wait(operation, -1); }
+
 Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
   return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity(), text, timeout_ms)};
 }
 
 Progress::Client::Driven Engine::drive() {
   const bool watching = linked_ && undriven_ != nullptr && undriven_->watch();
-  if (!linked_ || gate_.is_wanted() || !try_token()) return watching ? Driven::Waiting : Driven::Nothing;
+  if (!linked_ || gate_.is_wanted() || !try_token()) {
+    // Whoever has the token may be at the end of a call, and not look for words any more.
+    const bool looks_again = watching || (linked_ && links_->has_words());
+    return looks_again ? Driven::Waiting : Driven::Nothing;
+  }
   const LogRank log_rank(rank());
   Driver::Round round = Driver::Round::Nothing;
   for (std::uint32_t i = 0; i < kProgressRounds && !gate_.is_wanted(); ++i) {
@@ -216,10 +238,18 @@ Progress::Client::Driven Engine::drive() {
   return round == Driver::Round::Blocked || watching ? Driven::Waiting : Driven::Nothing;
 }
 
-void Engine::begin_wait(std::vector<int>& descriptors) {
-  if (!linked_ || queue_.empty() || !try_token()) return;
-  driver_.begin_wait(descriptors);
+int Engine::begin_wait(std::vector<int>& descriptors) {
+  if (!linked_) return Progress::kForever;
+  if (queue_.empty() && !driver_.has_work_between_calls()) {
+    const bool looks_again = undriven_ != nullptr || links_->has_words() || queue_.failed();
+    return looks_again ? Progress::kWaitMs : Progress::kForever;
+  }
+  if (!try_token()) return Progress::kWaitMs;
+  const bool quiet = driver_.begin_wait(descriptors);
   release_token();
+  if (!quiet) return 0;
+  const auto longest_ms = static_cast<int>(options_.debug.longest_sleep_ms);
+  return longest_ms > 0 ? longest_ms : Progress::kWaitMs;
 }
 
 void Engine::end_wait() { driver_.end_wait(); }
@@ -292,15 +322,25 @@ Status Engine::end_work(std::string_view call) {
     return true;
   };
   bool ended = stopped([&] { return try_token(); });
+  std::string holders;
   if (ended) {
     ended = stopped([&] { return driver_.stop(); });
-    if (ended) static_cast<void>(driver_.finish_all());
+    if (ended) {
+      static_cast<void>(driver_.finish_all());
+    } else {
+      holders = driver_.holders();
+    }
     release_token();
     std::unique_lock alone(driver_.alone().mutex, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
   const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });
+  work_ended_ = ended;
   if (ended && passed) return {};
+  if (!holders.empty()) {
+    return Error{ErrorCode::Timeout, fmt::format("{}: {}: {} still uses memory of calls after {} ms: it stays in use",
+                                                 identity(), call, holders, kAbortMs)};
+  }
   return Error{ErrorCode::Timeout,
                fmt::format("{}: {}: {} within {} ms", identity(), call,
                            ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
@@ -331,15 +371,25 @@ bool Engine::await_undriven(const Deadline& deadline) const {
   return true;
 }
 
+// Keeps this engine until the process ends, since something may still write to its memory or its operations'.
+void Engine::stay(const Error& reason) {
+  static auto* const mutex = new std::mutex;                              // NOLINT(cppcoreguidelines-*): never deleted
+  static auto* const engines = new std::vector<std::shared_ptr<Engine>>;  // NOLINT(cppcoreguidelines-*): never deleted
+  const std::lock_guard lock(*mutex);
+  engines->push_back(shared_from_this());
+  log_warning("the communicator was destroyed, but its memory and that of its calls is kept until the process ends: {}",
+              reason.message);
+}
+
 void Engine::leave() {
   leaving_ = true;
   const Deadline leaving = Deadline::after_ms(kLeaveMs);
   drive_queue(0, leaving);
-  if (!queue_.empty() || !await_undriven(leaving)) {
+  if (!queue_.empty() || !await_undriven(leaving) || queue_.failed()) {
     if (!queue_.failed())
       log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     // After a failure, abort() ends the operations that no driver has ended yet.
-    static_cast<void>(abort());
+    if (const Status ended = abort(); !ended && !work_ended_) stay(ended.error());
   }
   await_readers(Deadline::after_ms(kReadersMs));
   for (Rank peer = 0; peer < ranks(); ++peer) {

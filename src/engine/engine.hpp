@@ -78,9 +78,12 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status error() const { return queue_.error(); }
   // Ends the communicator and tells the peers. The first failure counts. Any thread may call it.
   void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
+  // Returns Timeout while something still reads or writes memory of operations, which are then not over. The next call
+  // asks again.
   Status abort();
   Status revoke();
-  // Waits up to 5 s for operations in flight, then aborts them. It says goodbye to the peers.
+  // Waits up to 5 s for operations in flight, then aborts them. It says goodbye to the peers. An engine whose memory is
+  // still in use then stays until the process ends.
   void leave();
   bool leaving() const { return leaving_; }
   // Each call of the program holds this gate.
@@ -143,6 +146,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   };
 
   Status end_work(std::string_view call);
+  Error still_held(Operation& operation);
+  Status result(Operation& operation);
+  void stay(const Error& reason);
   Status prepare_own(DeviceSegments segments);
   int ranks_of_host() const;
   std::string plan_text(const Query& query, const Choice& choice) const;
@@ -168,10 +174,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // The progress thread calls the functions below.
   void on_event(std::uint64_t, std::uint32_t) override {}
   Driven drive() override;
-  void begin_wait(std::vector<int>& descriptors) override;
+  int begin_wait(std::vector<int>& descriptors) override;
   void end_wait() override;
   void handle_messages();
   void on_region(Rank from, std::uint32_t index, Offer offer);
+  void on_word(Rank from, Offer word);
   void on_lost(const Loss& loss);
   void answer(const Question& question, bool earlier);
   std::optional<CallRecord> recorded(const Question& question) const;
@@ -198,6 +205,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate gate_;
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
+  // All work has ended after a failure: nothing touches memory of operations any more.
+  std::atomic<bool> work_ended_{false};
 };
 
 }  // namespace wreath

@@ -117,7 +117,7 @@ Status Engine::run(const Call& call) {
     queue_.begin_immediate();
     drive_until_over(operation, Deadline::after_ms(-1));
   }
-  return operation.status();
+  return result(operation);
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
@@ -152,7 +152,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.choice = last.choice();
   driver_.begin_small(operation);
   driver_.drive(operation, Deadline::after_ms(-1));
-  // The token still keeps other threads out.
+  // The token still keeps other threads out. Small runs use no wire, so a failure has ended the operation, too.
   const Status status = operation.status();
   release_token();
   return status;
@@ -203,14 +203,13 @@ Status Engine::run(ExchangeMessages& messages, bool of_host) {
   }
   queue_.begin_immediate();
   drive_until_over(operation, Deadline::after_ms(-1));
-  return operation.status();
+  return result(operation);
 }
 
 std::shared_ptr<Operation> Engine::prepare(const Call& call) {
   auto operation = std::make_shared<Operation>(shared_from_this());
   operation->reset(call);
-  operation->use_memory(call.input);
-  operation->use_memory(call.output);
+  operation->keep_memory();
   return operation;
 }
 
@@ -219,9 +218,8 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
   none.collective = Collective::Exchange;
   none.stream = stream;
   auto operation = prepare(none);
-  for (const ExchangeMessage& each : messages.sends) operation->use_memory(each.data);
-  for (const ExchangeMessage& each : messages.receives) operation->use_memory(each.data);
   operation->messages = std::move(messages);
+  operation->keep_memory();
   return operation;
 }
 

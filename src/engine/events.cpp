@@ -13,6 +13,8 @@ void Engine::handle_messages() {
   handlers.add(MessageKind::Region, [this](Rank from, ControlMessage& message) {
     on_region(from, message.index, std::move(message.offer));
   });
+  handlers.add(MessageKind::Word,
+               [this](Rank from, ControlMessage& message) { on_word(from, std::move(message.offer)); });
   handlers.add(MessageKind::Failed, [this](Rank, ControlMessage& message) {
     fail(message.error.code, message.error.failed_rank, message.error.message);
   });
@@ -27,6 +29,13 @@ void Engine::on_region(Rank from, std::uint32_t index, Offer offer) {
   const bool theirs = !accepted && accepted.error().code == ErrorCode::Mismatch;
   if (!accepted && !gone) fail(accepted.error().code, theirs ? from : rank(), accepted.error().message);
   // A step may wait for a message in that region.
+  ring();
+}
+
+void Engine::on_word(Rank from, Offer word) {
+  if (const Status kept = links_->on_word(from, std::move(word)); !kept) {
+    fail(kept.error().code, from, fmt::format("{}: {}", member(from), kept.error().message));
+  }
   ring();
 }
 

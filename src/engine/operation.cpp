@@ -26,6 +26,18 @@ std::uint64_t first_number(const Operation& operation, const Question& question)
   return 0;
 }
 
+void Operation::keep_memory() {
+  if (!memory_in_use_.empty()) return;
+  keep_memory(call.input);
+  keep_memory(call.output);
+  for (const ExchangeMessage& each : messages.sends) keep_memory(each.data);
+  for (const ExchangeMessage& each : messages.receives) keep_memory(each.data);
+}
+
+void Operation::keep_memory(const void* data) {
+  if (std::shared_ptr<Region> region = find_containing(data, 1)) memory_in_use_.emplace_back(std::move(region));
+}
+
 void Operation::keep_blocks() {
   blocks_.clear();
   // The reserved memory keeps the spans valid.

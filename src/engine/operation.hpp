@@ -41,10 +41,8 @@ class Operation {
     memory_in_use_.clear();
     over_.store(true, std::memory_order_release);
   }
-  // Keeps the memory of wreath::allocate at `data` until the call is over, even where the program frees it.
-  void use_memory(const void* data) {
-    if (std::shared_ptr<Region> region = find_containing(data, 1)) memory_in_use_.emplace_back(std::move(region));
-  }
+  // Keeps the call's memory of wreath::allocate until the call is over, even where the program frees it.
+  void keep_memory();
   // Returns the result. The caller must have seen over().
   Status status() const { return error_ ? Status(*error_) : Status(); }
   // Begins anew with another call, and copies its counts and displacements.
@@ -86,6 +84,7 @@ class Operation {
 
  private:
   void keep_blocks();
+  void keep_memory(const void* data);
 
   std::vector<RegionUse> memory_in_use_;
   // The counts and displacements of the input come first, then those of the output.

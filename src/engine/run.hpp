@@ -51,8 +51,8 @@ class Run {
   // Stops after a failure. Returns true once nothing reads or writes the caller's memory. The driver calls it again
   // until then.
   virtual bool stop() { return true; }
-  // Limits the sleep of a driver that nothing wakes.
-  virtual std::int64_t longest_sleep_ns() const { return 50'000'000; }
+  // Limits the sleep of a driver that nothing wakes, where the run must look again sooner than the driver would.
+  virtual std::optional<std::int64_t> longest_sleep_ns() const { return std::nullopt; }
 };
 
 class RunFactory;

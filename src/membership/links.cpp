@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/log.hpp"
-#include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/mesh.hpp"
 
 namespace wreath {
 namespace {
 
-// Returns a text such as " over eth0" for a wire that an interface carries.
-std::string way(const Wire* wire, const std::vector<Interface>& all) {
-  if (wire == nullptr || wire->descriptor() < 0) return {};
-  const std::string interface = interface_of(all, local_address(wire->descriptor()));
-  return interface.empty() ? std::string() : " over " + interface;
+// Returns a text such as " over eth0" for a wire that knows its way.
+std::string way(const Wire* wire) {
+  const std::string path = wire == nullptr ? std::string() : wire->path();
+  return path.empty() ? path : " over " + path;
 }
 
 // Gives a region of the peer to its link. A link without mapped memory has no use for it.
@@ -108,6 +107,44 @@ Status Links::on_region(Rank from, std::uint32_t index, Offer offer) {
   return {};
 }
 
+Status Links::on_word(Rank from, Offer word) {
+  const auto refuse = [from](const std::string& what) {
+    return Error{ErrorCode::Mismatch, fmt::format("rank {} {}", from, what), from};
+  };
+  if (word.bytes.size() > kMaximumWordBytes || !word.descriptors.empty()) {
+    return refuse(fmt::format("says a word of {} bytes and {} descriptors over its link", word.bytes.size(),
+                              word.descriptors.size()));
+  }
+  const std::lock_guard lock(mutex_);
+  if (link(from) != nullptr && !speaks(from)) return refuse("says words over a link that has none");
+  Incoming& incoming = incoming_[static_cast<std::size_t>(from)];
+  if (++incoming.waiting_words > kMaximumWaitingWords) {
+    return refuse(fmt::format("says more than {} words at once over its link", kMaximumWaitingWords));
+  }
+  words_.push_back({from, std::move(word)});
+  has_words_.store(true, std::memory_order_release);
+  return {};
+}
+
+std::vector<Links::Word> Links::take_words() {
+  const std::lock_guard lock(mutex_);
+  has_words_.store(false, std::memory_order_relaxed);
+  for (Incoming& incoming : incoming_) incoming.waiting_words = 0;
+  return std::exchange(words_, {});
+}
+
+Status Links::send_word(Members& control, Rank peer, Offer word) {
+  if (word.bytes.size() > kMaximumWordBytes || !word.descriptors.empty()) {
+    return Error{ErrorCode::System, fmt::format("the wire to rank {} says a word of {} bytes and {} descriptors", peer,
+                                                word.bytes.size(), word.descriptors.size())};
+  }
+  ControlMessage message;
+  message.kind = MessageKind::Word;
+  message.offer = std::move(word);
+  control.send(peer, std::move(message));
+  return {};
+}
+
 void Links::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
@@ -185,10 +222,6 @@ Status Links::find_candidates(Members& control, Deadline deadline, std::vector<A
 
 Status Links::take_links(std::vector<Attempt>& attempts) {
   const std::lock_guard lock(mutex_);
-  const bool wires = std::any_of(attempts.begin(), attempts.end(), [](const Attempt& attempt) {
-    return attempt.link != nullptr && attempt.link->wire() != nullptr;
-  });
-  const std::vector<Interface> all = wires ? interfaces() : std::vector<Interface>();
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
@@ -197,11 +230,16 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     const std::string_view name = candidate(attempts[peer]).name;
     const std::optional<Status> single_copy = memory == nullptr ? std::nullopt : memory->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
-    names_[peer] =
-        fmt::format("{}{}{}", name, way(wires_[peer], all), single_copy && *single_copy ? ", single copy" : "");
+    names_[peer] = fmt::format("{}{}{}", name, way(wires_[peer]), single_copy && *single_copy ? ", single copy" : "");
     share_device(static_cast<Rank>(peer), attempts[peer]);
     if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (memory != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
+    if (speaks(static_cast<Rank>(peer))) {
+      speaking_.push_back(static_cast<Rank>(peer));
+    } else if (incoming_[peer].waiting_words > 0) {
+      return Error{ErrorCode::Mismatch, fmt::format("rank {} says words over a link that has none", peer),
+                   static_cast<Rank>(peer)};
+    }
     for (auto& [index, offer] : incoming_[peer].regions) {
       WREATH_TRY(accept_region(*links_[peer], index, std::move(offer)));
     }

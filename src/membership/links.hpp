@@ -2,6 +2,7 @@
 // does not.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -57,12 +58,28 @@ class Links {
   // Takes memory of `from` that its slots name; the progress thread calls it. An offer that comes before connect() is
   // over waits until then. Its sender may be linked already and in its first call.
   Status on_region(Rank from, std::uint32_t index, Offer offer);
+  // Keeps a word of `from` for the driver; the progress thread calls it. A word that comes before connect() is over
+  // waits until the driver's first round. Returns Mismatch for a word that is too large, one of too many, or one to a
+  // link that has none.
+  Status on_word(Rank from, Offer word);
+  // Says whether words wait for the driver. It costs a load.
+  bool has_words() const { return has_words_.load(std::memory_order_acquire); }
+  struct Word {
+    Rank from;
+    Offer offer;
+  };
+  // Takes the words that have come, in their order. Only the driver calls it.
+  std::vector<Word> take_words();
+  // Sends a word that the wire to `peer` says. Returns System for a word that the peer would refuse.
+  static Status send_word(Members& control, Rank peer, Offer word);
   // Ends a connect() in progress.
   void fail(Error error);
 
   Link* link(Rank peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
   // Returns the peers whose link has a pump. wire() is null for every other peer.
   const std::vector<Rank>& wired() const { return wired_; }
+  // Returns those of them whose ends say words to each other.
+  const std::vector<Rank>& speaking() const { return speaking_; }
   Wire* wire(Rank peer) const { return wires_[static_cast<std::size_t>(peer)]; }
   // Returns the other peers. mapped() is null for a peer whose link has a pump.
   const std::vector<Rank>& mapped() const { return mapped_; }
@@ -78,6 +95,7 @@ class Links {
     // Both ends send their messages in the same order.
     std::deque<ControlMessage> messages;
     std::deque<std::pair<std::uint32_t, Offer>> regions;
+    std::size_t waiting_words = 0;  // of words_
   };
   static void add_reason(std::string& reasons, std::string_view transport, std::string_view reason) {
     reasons.append(reasons.empty() ? "" : "; ").append(transport).append(": ").append(reason);
@@ -97,6 +115,7 @@ class Links {
     void refuse(std::string_view transport, std::string_view reason) { add_reason(refused, transport, reason); }
   };
 
+  bool speaks(Rank peer) const { return wire(peer) != nullptr && wire(peer)->has_words(); }
   Status make_transports(const TransportContext& context, const CommunicatorOptions& options);
   Status find_candidates(Members& control, Deadline deadline, std::vector<Attempt>& attempts);
   Status run_round(Membership& membership, Members& control, Deadline deadline, std::vector<Attempt>& attempts);
@@ -128,11 +147,14 @@ class Links {
   std::vector<Wire*> wires_;
   std::vector<std::string> names_;
   std::vector<Rank> wired_;
+  std::vector<Rank> speaking_;
   std::vector<Rank> mapped_;
 
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<Incoming> incoming_;
+  std::vector<Word> words_;
+  std::atomic<bool> has_words_{false};
   std::optional<Error> failure_;
   Interrupt failed_;  // set with failure_
 };

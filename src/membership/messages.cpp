@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxOfferBytes = 64 * 1024;
 constexpr std::size_t kMaxBodyBytes = 64 * 1024;
 constexpr std::array<std::string_view, kMessageKinds> kKindNames = {
-    "Offer",  "Verdict", "Candidates", "Linked", "Region", "Query",   "State",
+    "Offer",  "Verdict", "Candidates", "Linked", "Region", "Word",    "Query", "State",
     "Failed", "Goodbye", "Departed",   "Shrink", "Split",  "Process", "Ended"};
 constexpr std::uint8_t kErrorCodes = static_cast<std::uint8_t>(ErrorCode::System) + 1;
 

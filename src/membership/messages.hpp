@@ -28,6 +28,8 @@ enum class MessageKind : std::uint8_t {
   Linked,
   // `offer` is memory that slots will name as region `index`.
   Region,
+  // `offer` is a word of the sender's end of a link for the other end (Wire::on_word).
+  Word,
 
   // The clocks of calls use these kinds.
 

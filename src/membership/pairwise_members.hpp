@@ -58,7 +58,7 @@ class PairwiseMembers final : public Members, public Progress::Client {
   // the number of ranks plus the peer's rank.
   void on_event(std::uint64_t token, std::uint32_t events) override;
   Driven drive() override { return flush() ? Driven::Waiting : Driven::Nothing; }
-  void begin_wait(std::vector<int>&) override {}
+  int begin_wait(std::vector<int>&) override { return flush() ? Progress::kWaitMs : Progress::kForever; }
   void end_wait() override {}
 
   Peer& of(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }

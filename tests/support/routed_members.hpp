@@ -160,7 +160,7 @@ class RoutedMembers final : public Members, public Progress::Client {
     for (Route::Letter& letter : letters) act_on(letter);
     return letters.empty() ? Driven::Nothing : Driven::Moved;
   }
-  void begin_wait(std::vector<int>&) override {}
+  int begin_wait(std::vector<int>&) override { return Progress::kWaitMs; }
   void end_wait() override {}
 
   void act_on(Route::Letter& letter) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "src/fifo/local_fifo.hpp"
@@ -26,6 +28,13 @@ class FaultyLink final : public Wire {
   bool send_blocked() const override { return wire_ != nullptr && wire_->send_blocked(); }
   std::size_t in_flight() const override;
   bool closing_loses_data() const override { return inner_->closing_loses_data(); }
+  bool arm() override { return wire_ == nullptr || wire_->arm(); }
+  bool stop() override { return wire_ == nullptr || wire_->stop(); }
+  std::string held_by() const override { return wire_ == nullptr ? std::string() : wire_->held_by(); }
+  bool has_words() const override { return wire_ != nullptr && wire_->has_words(); }
+  std::optional<Offer> take_word() override { return wire_ == nullptr ? std::nullopt : wire_->take_word(); }
+  Status on_word(Offer word) override { return wire_ == nullptr ? Status() : wire_->on_word(std::move(word)); }
+  std::string path() const override { return wire_ == nullptr ? std::string() : wire_->path(); }
   // Slots of the link within may name regions of the peer.
   MappedLink* mapped() override { return inner_->mapped(); }
 

@@ -24,9 +24,10 @@ void discard_input(int socket) {
 
 }  // namespace
 
-TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
+TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface)
     : peer_(peer),
       socket_(std::move(socket)),
+      interface_(std::move(interface)),
       lanes_(shape),
       sender_(socket_.get(), lanes_),
       receiver_(socket_.get(), lanes_) {}

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "src/base/fd.hpp"
 #include "src/base/socket.hpp"
@@ -20,8 +21,9 @@ namespace wreath {
 
 class TcpLink : public Wire {
  public:
-  // `socket` is connected, authenticated, and a stream. Nothing of another protocol may be unread on it.
-  TcpLink(Rank peer, Fd socket, const FifoShape& shape);
+  // `socket` is connected, authenticated, and a stream. Nothing of another protocol may be unread on it. `interface`
+  // names the network interface that it uses.
+  TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface = {});
   ~TcpLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
@@ -34,6 +36,8 @@ class TcpLink : public Wire {
   bool send_blocked() const override { return !broken_ && sender_.blocked(); }
   std::size_t in_flight() const override { return lanes_.held_bytes(kWireHeaderBytes); }
   bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }
+  bool has_words() const override { return false; }
+  std::string path() const override { return interface_; }
 
  private:
   Error explain(const Error& error) const;
@@ -44,7 +48,8 @@ class TcpLink : public Wire {
 
   Rank peer_;
   Fd socket_;
-  WireLanes lanes_;
+  std::string interface_;
+  TcpLanes lanes_;
   TcpSender sender_;
   TcpReceiver receiver_;
   int idle_calls_ = 0;

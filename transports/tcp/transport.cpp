@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/network_interface.hpp"
 #include "src/base/socket.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/stream_error.hpp"
@@ -59,12 +61,15 @@ class TcpTransport : public Transport {
     if (domain == AF_INET || domain == AF_INET6) {
       WREATH_TRY(set_tcp_options(socket.get(), peer.rank, peer.host == self_.host));
     }
-    return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(socket), shape_));
+    if (interfaces_.empty()) interfaces_ = interfaces();
+    std::string interface = interface_of(interfaces_, local_address(socket.get()));
+    return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(socket), shape_, std::move(interface)));
   }
 
  private:
   Endpoint self_;
   FifoShape shape_;
+  std::vector<Interface> interfaces_;
 };
 
 Error bad_shape(const char* field, std::uint64_t value, const char* rule) {

@@ -39,7 +39,7 @@ RunFault GridRun::fault() const {
   return fault;
 }
 
-std::int64_t GridRun::longest_sleep_ns() const {
+std::optional<std::int64_t> GridRun::longest_sleep_ns() const {
   return engine().links().wired().empty() ? kSleepNs : kSleepBesideWiresNs;
 }
 

@@ -21,7 +21,7 @@ class GridRun final : public LanesRun {
   bool expects_wire() const override { return true; }
   bool stop() override { return grid_->stop(); }
   // Returns a short time, since blocks wake no peer and move no wire.
-  std::int64_t longest_sleep_ns() const override;
+  std::optional<std::int64_t> longest_sleep_ns() const override;
 
  protected:
   HandwrittenLoop loop() const override;

@@ -24,7 +24,7 @@ class StagedRun final : public Run {
   WireBytes moved() const override { return inner_->moved(); }
   Status end() override { return inner_->end(); }
   bool stop() override { return inner_->stop(); }
-  std::int64_t longest_sleep_ns() const override { return inner_->longest_sleep_ns(); }
+  std::optional<std::int64_t> longest_sleep_ns() const override { return inner_->longest_sleep_ns(); }
 
  private:
   Status copy_in();

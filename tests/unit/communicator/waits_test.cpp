@@ -81,7 +81,7 @@ class Gate : public Progress::Client {
     closed_.wait(true);
     return Driven::Nothing;
   }
-  void begin_wait(std::vector<int>&) override {}
+  int begin_wait(std::vector<int>&) override { return Progress::kWaitMs; }
   void end_wait() override {}
   void wait_until_entered() { entered_.wait(false); }
   void open() {
