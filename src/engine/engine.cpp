@@ -183,22 +183,21 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   if (operation.completion != nullptr) return operation.completion->wait(timeout_ms);
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
+  std::optional<Error> held;
   {
     const CallGate::Wish wish(gate_);
-    for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
+    for (int tries = 0; !operation.over() && !held && !deadline.passed(); ++tries) {
       if (try_token()) {
         driver_.drive(operation, deadline);
-        const bool held = !operation.over() && driver_.held_ns() > kAbortMs * kNsPerMs;
-        const std::optional<Error> error = held ? std::optional(still_held(operation)) : std::nullopt;
+        if (!operation.over() && driver_.held_ns() > kAbortMs * kNsPerMs) held = still_held(operation);
         release_token();
-        if (error) return *error;
       }
       if (!operation.over()) give_way(tries);
     }
   }
   if (operation.over()) return operation.status();
   progress_->kick();
-  return still_runs(text_of(operation), timeout_ms);
+  return held ? *held : still_runs(text_of(operation), timeout_ms);
 }
 
 // Returns the error of an operation whose memory wires hold after a failure. Its memory stays in use. The caller holds
@@ -220,8 +219,9 @@ Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
 Progress::Client::Driven Engine::drive() {
   const bool watching = linked_ && undriven_ != nullptr && undriven_->watch();
   if (!linked_ || gate_.is_wanted() || !try_token()) {
-    // Whoever has the token may be at the end of a call, and not look for words any more.
-    const bool looks_again = watching || (linked_ && links_->has_words());
+    // Whoever has the token may be at the end of a call, and neither look for words any more nor wait for wires to
+    // stop.
+    const bool looks_again = watching || (linked_ && (links_->has_words() || queue_.failed()));
     return looks_again ? Driven::Waiting : Driven::Nothing;
   }
   const LogRank log_rank(rank());
@@ -249,7 +249,7 @@ int Engine::begin_wait(std::vector<int>& descriptors) {
   release_token();
   if (!quiet) return 0;
   const auto longest_ms = static_cast<int>(options_.debug.longest_sleep_ms);
-  return longest_ms > 0 ? longest_ms : Progress::kWaitMs;
+  return longest_ms > 0 && !queue_.failed() ? longest_ms : Progress::kWaitMs;
 }
 
 void Engine::end_wait() { driver_.end_wait(); }
