@@ -275,7 +275,7 @@ void Driver::sleep() {
   const Links& links = *engine_.links_;
   OwnSegment& segment = links.segment();
   segment.begin_sleep();
-  if (arm_wires() && round() == Round::Blocked) {
+  if (arm_wires() && round() == Round::Blocked && !engine_.queue_.failed()) {
     polled_.assign(1, {segment.doorbell(), POLLIN, 0});
     for (const Rank peer : links.wired()) {
       const Wire& wire = *links.wire(peer);

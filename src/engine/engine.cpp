@@ -230,7 +230,7 @@ Progress::Client::Driven Engine::drive() {
     round = driver_.round();
     if (round != Driver::Round::Moved) break;
   }
-  if (round == Driver::Round::Blocked) {
+  if (round == Driver::Round::Blocked && !queue_.failed()) {
     if (Operation* operation = queue_.front(); operation != nullptr) watch_->look(*operation, now_ns());
   }
   release_token();

@@ -152,10 +152,10 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.choice = last.choice();
   driver_.begin_small(operation);
   driver_.drive(operation, Deadline::after_ms(-1));
-  // The token still keeps other threads out. Small runs use no wire, so a failure has ended the operation, too.
-  const Status status = operation.status();
+  // The token still keeps other threads out.
+  const std::optional<Status> status = operation.over() ? std::optional(operation.status()) : std::nullopt;
   release_token();
-  return status;
+  return status ? *status : wait(operation, -1);
 }
 
 // Enters messages and quickly does those that plain code can do; it takes these out of `messages`. It writes the record
