@@ -36,6 +36,7 @@ struct PutLane {
       : wire(shared),
         mask(window_messages(shape) - 1),
         put_next(shape.first_sequence),
+        ended(shape.first_sequence),
         outgoing(port),
         small(port),
         large(port),
@@ -48,6 +49,10 @@ struct PutLane {
   // The messages before this one were put over the channels of now. It is wire.sent.end() where nothing must be put
   // again.
   std::uint32_t put_next;
+  // The puts of all messages before this one have ended.
+  std::uint32_t ended;
+  // Credit puts that have not ended.
+  std::uint32_t credits = 0;
   // Holds headers, and data that is copied beside them, until the peer has consumed the message.
   SlotMemory outgoing;
   PeerSlots peer;

@@ -12,14 +12,14 @@ namespace {
 
 // A link that is closed waits for puts that have not ended, until so many milliseconds bring no end of one.
 constexpr int kLingerMs = 2000;
-// A lane's credit puts that the peer has not taken yet: two by halves of the window, two by halves of the large
+// A lane's credit puts that came since the peer last polled: two by halves of the window, two by halves of the large
 // messages, and one more of each kind when the window is full.
-constexpr std::uint32_t kCreditsUnderWay = 6;
+constexpr std::uint32_t kNewCredits = 6;
 
 // Returns how many puts that tell may be under way to this end. All may go over one channel.
 std::uint32_t most_tells(const FifoShape& shape, const PutLimits& limits) {
   const std::uint32_t parts = limits.ordered ? 0 : shape.slot_count * (kMostParts - 1);
-  return shape.lanes * (window_messages(shape) + parts + kCreditsUnderWay);
+  return shape.lanes * (window_messages(shape) + parts + kNewCredits + kMostCredits);
 }
 
 }  // namespace

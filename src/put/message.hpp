@@ -24,6 +24,9 @@ constexpr std::size_t small_slots_bytes(const FifoShape& shape) { return window_
 inline constexpr std::uint32_t kCreditPart = 7;
 inline constexpr std::uint32_t kMostParts = kCreditPart;
 
+// So many credit puts of a lane may be under way that have not ended.
+inline constexpr std::uint32_t kMostCredits = 4;
+
 // The 32 bits that a put tells. The low bits of a sequence are enough to find it in a window.
 struct Told {
   static constexpr int kLaneBits = 5;

@@ -11,11 +11,12 @@
 
 namespace wreath {
 
-// Says which message a put belongs to.
+// Says for what a put is.
 struct PutOwner {
-  static constexpr std::uint16_t kNone = 0xFFFF;  // a lane of no message
-  std::uint16_t lane = kNone;
-  std::uint32_t sequence = 0;
+  enum class Kind : std::uint8_t { Probe, Message, Credit };
+  Kind kind = Kind::Probe;
+  std::uint16_t lane = 0;
+  std::uint32_t sequence = 0;  // of the message
 };
 
 class PutQueue {
@@ -64,7 +65,7 @@ bool PutQueue::on_ended(std::uint64_t number, Each each) {
   if (number - first_ >= next_ - first_) return number < first_;
   const bool ordered = port_->limits().ordered;
   for (std::uint64_t at = ordered ? first_ : number; at <= number; ++at) {
-    if (!owner_of(at).ended && owner_of(at).owner.lane != PutOwner::kNone) each(owner_of(at).owner);
+    if (!owner_of(at).ended) each(owner_of(at).owner);
     owner_of(at).ended = true;
   }
   while (first_ != next_ && owner_of(first_).ended) ++first_;

@@ -170,7 +170,7 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   put.to = lane.peer.small->address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
   put.key = lane.peer.small->key;
   put.tells = pack({number, 0, sequence});
-  queue(number, sequence, 0).add(put, {number, sequence}, !small);
+  queue(number, sequence, 0).add(put, {PutOwner::Kind::Message, number, sequence}, !small);
 }
 
 void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
@@ -187,7 +187,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
     put.to = lane.peer.large->address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
     put.key = lane.peer.large->key;
     if (!limits.ordered) put.tells = pack({number, part, sequence});
-    queue(number, sequence, part).add(put, {number, sequence}, false);
+    queue(number, sequence, part).add(put, {PutOwner::Kind::Message, number, sequence}, false);
     if (part > 1 && bytes < limits.put_bytes) ++port_.counts().tails;
     offset += bytes;
   }
@@ -195,17 +195,20 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
 
 void PutSender::on_ended(const PutOwner& owner) {
   PutLane& lane = *lanes_[owner.lane];
+  if (owner.kind == PutOwner::Kind::Credit) --lane.credits;
+  if (owner.kind != PutOwner::Kind::Message) return;
   --lane.message(owner.sequence).puts;
   release(lane);
 }
 
-// Gives the memory of messages back to the executor, in their order: of large ones when their puts have ended, of
-// copied ones at once.
+// Gives the memory of messages back to the executor, in their order: of copied ones at once, of large ones when all
+// puts up to theirs have ended. So the messages that the peer may not have are there.
 void PutSender::release(PutLane& lane) {
+  const std::uint32_t end = lane.wire.sent.end();
+  while (lane.ended != end && lane.message(lane.ended).puts == 0) ++lane.ended;
   std::uint32_t& released = lane.wire.shared.send_consumed->value;
   std::uint32_t next = released;
-  const auto is_free = [&](const SentMessage& message) { return is_small(message.bytes) || message.puts == 0; };
-  while (next != lane.wire.sent.end() && is_free(lane.message(next))) ++next;
+  while (next != end && (is_small(lane.message(next).bytes) || end - next > end - lane.ended)) ++next;
   if (next != released) store_release(released, next);
 }
 
@@ -217,8 +220,7 @@ Status PutSender::on_credit(const Told& told) {
     return {};
   }
   // Puts of several channels come in any order, so an older count may come later.
-  const std::uint32_t behind = (Told::kSequenceMask + 1 - ahead) & Told::kSequenceMask;
-  if (behind <= window_messages(shape_)) return {};
+  if (ahead > Told::kSequenceMask / 2) return {};
   return Error{ErrorCode::PeerLost,
                fmt::format("told word: credit is {}, must be between {} and {} (lane {})", told.sequence,
                            window.begin() & Told::kSequenceMask, window.end() & Told::kSequenceMask, told.lane)};
@@ -232,12 +234,13 @@ void PutSender::add_owed_credits() {
     if (consumed == window.begin() || !(window.is_half(consumed) || window.gains_room(consumed))) continue;
     const std::uint16_t lane = wire->send.lane;
     PutQueue& queue = queues_[lane % queues_.size()];
-    if (queue.room() == 0) continue;
+    if (queue.room() == 0 || lanes_[lane]->credits == kMostCredits) continue;
+    ++lanes_[lane]->credits;
     Put put;
     put.to = lanes_[0]->peer.small->address;
     put.key = lanes_[0]->peer.small->key;
     put.tells = pack({lane, kCreditPart, consumed});
-    queue.add(put, {}, false);
+    queue.add(put, {PutOwner::Kind::Credit, lane, 0}, false);
     window.remove_before(consumed);
     ++port_.counts().credits;
   }
@@ -263,6 +266,7 @@ Status PutSender::resume(std::span<const LanePosition> positions) {
     WREATH_TRY(resume_lane(*lanes_[at.lane], at));
   }
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i]->credits = 0;
     if (named[i] || lanes_[i]->wire.sent.messages() == 0) continue;
     return Error{ErrorCode::Mismatch, fmt::format("word: lane {} is not named", i)};
   }
@@ -281,17 +285,14 @@ Status PutSender::resume_lane(PutLane& lane, const LanePosition& at) {
     return Error{ErrorCode::Mismatch, fmt::format("word: consumed is {}, must be between {} and {} (lane {})",
                                                   at.consumed, window.begin(), at.expected, at.lane)};
   }
-  for (std::uint32_t sequence = window.begin(); sequence != at.expected; ++sequence) lane.message(sequence).puts = 0;
-  release(lane);
-  const std::uint32_t released = lane.wire.shared.send_consumed->value;
-  for (std::uint32_t sequence = at.expected; sequence != end; ++sequence) {
-    SentMessage& message = lane.message(sequence);
-    if (!is_small(message.bytes) && end - sequence > end - released) {
-      return Error{ErrorCode::PeerLost,
-                   fmt::format("message {} of lane {} had ended and is not there", sequence, at.lane)};
-    }
-    message.puts = 1;
+  if (end - at.expected > end - lane.ended) {
+    return Error{ErrorCode::PeerLost,
+                 fmt::format("message {} of lane {} had ended and is not there", at.expected, at.lane)};
   }
+  for (std::uint32_t sequence = lane.ended; sequence != end; ++sequence) {
+    lane.message(sequence).puts = end - sequence > end - at.expected ? 0 : 1;
+  }
+  release(lane);
   lane.put_next = at.expected;
   window.remove_before(at.consumed);
   return {};

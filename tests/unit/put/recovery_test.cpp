@@ -1,0 +1,200 @@
+// Links whose channels are lost connect again, or say why they cannot.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/put/pair.hpp"
+
+namespace wreath::put {
+namespace {
+
+std::vector<Stream> streams_both_ways(Pair& pair, int messages) {
+  std::vector<Stream> streams;
+  for (std::uint16_t lane = 0; lane < pair.shape.lanes; ++lane) {
+    for (const int from : {0, 1}) {
+      streams.emplace_back(pair, from, lane);
+      for (int i = 0; i < messages; ++i) {
+        streams.back().add(i % 3 == 0 ? kSlotBytes : i % 3 == 1 ? 300U : 8U, static_cast<Way>(i % 3));
+      }
+    }
+  }
+  return streams;
+}
+
+bool step_all(std::vector<Stream>& streams) {
+  bool all = true;
+  for (Stream& stream : streams) {
+    stream.send_all();
+    stream.take_one();
+    EXPECT_EQ(stream.wrong(), "");
+    all = all && stream.done() && stream.given_back();
+  }
+  return all;
+}
+
+class PutRecoveries : public testing::TestWithParam<bool> {};
+
+// The channel of each put in turn is lost: every place of the protocol is met.
+TEST_P(PutRecoveries, AChannelMayBeLostAtAnyPut) {
+  for (std::uint64_t lost = 1; lost <= 60; ++lost) {
+    for (const std::uint32_t channels : {1U, 3U}) {
+      Whims whims;
+      whims.seed = static_cast<std::uint32_t>(lost);
+      whims.limits.ordered = GetParam();
+      whims.torn = true;
+      whims.lose_put = lost;
+      PutOptions options;
+      options.channels = channels;
+      Pair pair(shape_of(2, 2, 0xfffffffd), whims, options);
+      std::vector<Stream> streams = streams_both_ways(pair, 9);
+      ASSERT_TRUE(drive(pair, [&] { return step_all(streams); }))
+          << lost << ", " << channels << " channels: " << pair.error.message;
+      EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
+    }
+  }
+}
+
+TEST_P(PutRecoveries, BothEndsMayLoseTheirChannelsAtOnce) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    Whims whims;
+    whims.seed = seed;
+    whims.limits.ordered = GetParam();
+    whims.stop_chance = seed % 3 * 2;
+    Pair pair(shape_of(2, 2), whims);
+    pair.word_delay = seed % 2 * 5;
+    std::vector<Stream> streams = streams_both_ways(pair, 9);
+    int rounds = 0;
+    ASSERT_TRUE(drive(pair,
+                      [&] {
+                        if (++rounds % 50 == static_cast<int>(seed) && rounds < 400) {
+                          for (End& end : pair.ends) pair.network.lose(end.adapter(), true);
+                        }
+                        return step_all(streams);
+                      }))
+        << seed << ": " << pair.error.message;
+    EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, PutRecoveries, testing::Bool());
+
+TEST(PutRecovery, MessagesArePutAgainAndCounted) {
+  Whims whims;
+  whims.lose_put = 4;
+  Pair pair(shape_of(1, 4), whims);
+  std::vector<Stream> streams = streams_both_ways(pair, 9);
+  ASSERT_TRUE(drive(pair, [&] { return step_all(streams); })) << pair.error.message;
+  EXPECT_GT(pair.ends[0].link->counts().repeated + pair.ends[1].link->counts().repeated, 0U);
+}
+
+// The call is held until the message is put again, since the peer would wait for it in vain.
+TEST(PutRecovery, ACopiedMessageWhoseChannelIsLostIsInFlightAgain) {
+  Whims whims;
+  Pair pair(shape_of(1, 4), whims);
+  Stream stream(pair, 0, 0);
+  stream.add(8, Way::Ordinary);
+  stream.send_all();
+  ASSERT_TRUE(pair.ends[0].link->progress(true));
+  EXPECT_EQ(pair.ends[0].link->in_flight(), 0U);
+  pair.network.lose(pair.ends[0].adapter(), true);
+  ASSERT_TRUE(pair.ends[0].link->progress(true));
+  EXPECT_GT(pair.ends[0].link->in_flight(), 0U);
+  EXPECT_TRUE(pair.ends[0].link->send_blocked());
+  EXPECT_TRUE(drive(pair, [&] {
+    stream.take_all();
+    return stream.done() && pair.ends[0].link->in_flight() == 0;
+  }));
+}
+
+// The peer has all data. It may be gone, and nothing must wait for it.
+TEST(PutRecovery, ALostChannelThatOwesNothingHoldsNoCall) {
+  Pair pair(shape_of(1, 4), {});
+  Stream stream(pair, 0, 0);
+  stream.add(8, Way::Ordinary);
+  ASSERT_TRUE(drive(pair, [&] {
+    stream.send_all();
+    stream.take_all();
+    return stream.done() && !pair.ends[0].link->closing_loses_data();
+  }));
+  pair.network.lose(pair.ends[0].adapter(), true);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(pair.ends[0].link->progress(true));
+  EXPECT_EQ(pair.ends[0].link->in_flight(), 0U);
+  EXPECT_FALSE(pair.ends[0].link->send_blocked());
+  EXPECT_FALSE(pair.ends[0].link->closing_loses_data());
+}
+
+// The other end is between calls: it has nothing to send, and learns of the loss by the word.
+TEST(PutRecovery, AnEndWithoutCallsConnectsAgainByWords) {
+  Pair pair(shape_of(1, 4), {});
+  pair.network.lose(pair.ends[0].adapter(), true);
+  ASSERT_TRUE(pair.ends[0].link->progress(true));
+  ASSERT_TRUE(pair.ends[0].link->progress(true));
+  pair.take_word(0);
+  ASSERT_EQ(pair.ends[1].words.size(), 1U);
+  ASSERT_TRUE(pair.give_word(1));
+  for (int i = 0; i < 10 && pair.ends[1].link->send_blocked(); ++i) {
+    ASSERT_TRUE(pair.ends[1].link->progress(false));
+    for (int j = 0; j < 3; ++j) pair.take_word(1);
+    while (!pair.ends[0].words.empty()) ASSERT_TRUE(pair.give_word(0));
+    for (int j = 0; j < 3; ++j) pair.take_word(0);
+    while (!pair.ends[1].words.empty()) ASSERT_TRUE(pair.give_word(1));
+  }
+  EXPECT_FALSE(pair.ends[1].link->send_blocked());
+  Stream stream(pair, 1, 0);
+  stream.add(8, Way::Ordinary);
+  EXPECT_TRUE(drive(pair, [&] {
+    stream.send_all();
+    stream.take_all();
+    return stream.done();
+  })) << pair.error.message;
+}
+
+TEST(PutRecovery, ALossThatNoConnectionMendsEndsTheLinkAtOnce) {
+  Whims whims;
+  whims.lose_put = 2;
+  whims.retryable = false;
+  Pair pair(shape_of(1, 2), whims);
+  pair.ends[0].adapter().add_trouble("test0: the port is in a bad mood");
+  std::vector<Stream> streams;
+  streams.emplace_back(pair, 0, 0);
+  for (int i = 0; i < 9; ++i) streams.back().add(8, Way::Ordinary);
+  EXPECT_FALSE(drive(pair, [&] { return step_all(streams); }));
+  EXPECT_EQ(pair.error.code, ErrorCode::PeerLost);
+  EXPECT_EQ(pair.error.failed_rank, 1);
+  EXPECT_EQ(pair.error.message, "test0 to rank 1: retries ran out; test0: the port is in a bad mood");
+  EXPECT_FALSE(pair.ends[0].link->send_blocked());
+}
+
+TEST(PutRecovery, EndsWithTheReasonWhenTheTimeIsOver) {
+  Whims whims;
+  whims.lose_put = 2;
+  whims.refuses_connections = true;
+  PutOptions options;
+  options.reconnect_ms = 300;
+  Pair pair(shape_of(1, 2), whims, options);
+  std::vector<Stream> streams = streams_both_ways(pair, 9);
+  const std::int64_t start = now_ns();
+  EXPECT_FALSE(drive(pair, [&] { return step_all(streams); }));
+  EXPECT_GE(now_ns() - start, 300'000'000);
+  EXPECT_LT(now_ns() - start, 5'000'000'000);
+  EXPECT_EQ(pair.error.code, ErrorCode::PeerLost);
+  EXPECT_NE(pair.error.message.find("the port is down, and no new connection within 300 ms"), std::string::npos)
+      << pair.error.message;
+}
+
+// A channel that fails each time that it is connected again has not worked: the time goes on.
+TEST(PutRecovery, ConnectionsThatNeverWorkDoNotGoOnForEver) {
+  Whims whims;
+  PutOptions options;
+  options.reconnect_ms = 300;
+  Pair pair(shape_of(1, 2), whims, options);
+  std::vector<Stream> streams = streams_both_ways(pair, 3);
+  pair.network.whims().lose_chance = 1;
+  const std::int64_t start = now_ns();
+  EXPECT_FALSE(drive(pair, [&] { return step_all(streams); }));
+  EXPECT_LT(now_ns() - start, 5'000'000'000);
+  EXPECT_EQ(pair.error.code, ErrorCode::PeerLost);
+  EXPECT_NE(pair.error.message.find("retries ran out"), std::string::npos) << pair.error.message;
+}
+
+}  // namespace
+}  // namespace wreath::put
