@@ -49,7 +49,7 @@ Result<std::unique_ptr<PutLink>> PutLink::make(Rank peer, std::shared_ptr<PutPor
   return link;
 }
 
-// What was put must arrive: messages whose memory was given back are nowhere else.
+// The adapter must still deliver all that was put: messages whose memory was given back are nowhere else.
 PutLink::~PutLink() {
   for (int quiet_ms = 0; quiet_ms < kLingerMs && closing_loses_data();) {
     const auto moved = progress(false);

@@ -87,7 +87,7 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   return {};
 }
 
-// What came over the old channels counts, so all of it is taken before this end says where it is.
+// Messages that came over the old channels count, so all are taken before this end says where it is.
 Status PutRecovery::stop_and_reset(std::vector<PutWord>& words) {
   bool stopped = true;
   for (PutQueue& queue : queues_) stopped = queue.channel().stop() && stopped;

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMostAddressBytes = 256;  // of a channel
 
 using ChannelAddresses = std::vector<std::vector<std::byte>>;
 
-// What the first messages of a link need.
+// An offer names what the first messages of a link need.
 struct PutOffer {
   ChannelAddresses channels;
   RemoteMemory small;  // the small slots of lane 0

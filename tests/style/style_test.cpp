@@ -67,6 +67,7 @@ std::vector<Layer> library_layers() {
       {"src/page/", {}},
       {"src/process/", {"wreath/", "src/base/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
+      {"src/fifo/wire/", {"wreath/", "src/base/", "src/fifo/."}},
       {"src/put/", {"wreath/", "src/base/", "src/fifo/"}},
       {"src/device/", {"wreath/", "src/base/"}},
       {"src/device/cuda/", {"wreath/", "src/base/", "src/device/.", "src/topology/nvml.hpp"}},

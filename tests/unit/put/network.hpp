@@ -19,7 +19,7 @@
 
 namespace wreath {
 
-// What a network does to those who use it. A chance is one in so many; 0 is never.
+// Whims are what a network does to those who use it. A chance is one in so many; 0 is never.
 struct Whims {
   PutLimits limits{.inline_bytes = 220, .put_bytes = 1 << 20, .outstanding = 64, .ordered = true};
   std::uint32_t seed = 1;

@@ -1,4 +1,4 @@
-// What peers write or say is refused by name, where no correct peer would.
+// Bytes, words and offers that no correct peer would write are refused by name.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
