@@ -105,10 +105,7 @@ void PutLink::take(const PutEvent& event) {
   Status taken;
   switch (event.kind) {
     case PutEvent::Kind::Ended: taken = take_ended(event); break;
-    case PutEvent::Kind::Told:
-      recovery_.on_sign_of_life();
-      taken = take_told(event.told);
-      break;
+    case PutEvent::Kind::Told: taken = take_told(event.told); break;
     case PutEvent::Kind::Lost:
       if (event.retryable) {
         recovery_.on_lost(event.error);
@@ -124,7 +121,7 @@ void PutLink::take(const PutEvent& event) {
 }
 
 Status PutLink::take_ended(const PutEvent& event) {
-  recovery_.on_sign_of_life();
+  recovery_.on_ended();
   const auto queue =
       std::ranges::find_if(queues_, [&](const PutQueue& each) { return each.channel().index() == event.channel; });
   if (queue->on_ended(event.number, [this](const PutOwner& owner) { sender_.on_ended(owner); })) return {};
@@ -146,6 +143,8 @@ Status PutLink::take_told(std::uint32_t bits) {
 
 bool PutLink::send_blocked() const {
   if (broken_) return false;
+  const bool all_taken = std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.all_taken(); });
+  if (!all_taken || (recovery_.connected() && sender_.credit_waits())) return true;
   return recovery_.peer_waits() || (!recovery_.connected() && !idle()) || sender_.repeats();
 }
 

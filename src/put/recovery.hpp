@@ -32,8 +32,8 @@ class PutRecovery {
 
   // Takes the loss of a channel, which a new connection may mend.
   void on_lost(const Error& reason);
-  // Takes an event that shows that a channel works.
-  void on_sign_of_life() { works_ = works_ || connected(); }
+  // Takes the end of a put, which shows that its channel works.
+  void on_ended() { works_ = works_ || connected(); }
   // Take words of the peer. Mismatch names a word that comes at the wrong time.
   Status on_new_channels(NewChannels word);
   Status on_ready(const ChannelsReady& word);

@@ -228,13 +228,16 @@ Status PutSender::on_credit(const Told& told) {
 
 // Tells the peer what the executor has consumed, once half of the window is unreported, or the peer may wait for it.
 void PutSender::add_owed_credits() {
+  credit_waits_ = false;
   for (WireLane* wire : wires_.used()) {
     const std::uint32_t consumed = wire->consumed();
     WireWindow& window = wire->received;
     if (consumed == window.begin() || !(window.is_half(consumed) || window.gains_room(consumed))) continue;
     const std::uint16_t lane = wire->send.lane;
     PutQueue& queue = queues_[lane % queues_.size()];
-    if (queue.room() == 0 || lanes_[lane]->credits == kMostCredits) continue;
+    const bool waits = queue.room() == 0 || lanes_[lane]->credits == kMostCredits;
+    credit_waits_ = credit_waits_ || waits;
+    if (waits) continue;
     ++lanes_[lane]->credits;
     Put put;
     put.to = lanes_[0]->peer.small->address;

@@ -33,6 +33,8 @@ class PutSender {
   void probe();
   // Counts the bytes of messages that were copied, and that the peer may not have.
   std::size_t unended_bytes() const;
+  // Returns whether credit that is due must wait for the end of puts.
+  bool credit_waits() const { return credit_waits_; }
   // Returns whether messages must be put again.
   bool repeats() const;
 
@@ -57,6 +59,7 @@ class PutSender {
   std::vector<PutQueue>& queues_;
   std::size_t turn_ = 0;    // the lane that goes first, for fairness
   std::size_t copied_ = 0;  // bytes in this call that no doorbell told of
+  bool credit_waits_ = false;
 };
 
 }  // namespace wreath

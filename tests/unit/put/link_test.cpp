@@ -287,7 +287,6 @@ TEST(PutLink, SleepersAreWokenByMessagesAndByCredit) {
       while (!done() && !over) {
         act();
         const auto moved = link.progress(true);
-        if (!moved) std::fprintf(stderr, "end %d: %s\n", end, moved.error().message.c_str());
         if (!moved) over = true;
         if (!moved || *moved > 0 || done()) continue;
         if (!link.arm()) continue;
@@ -312,6 +311,34 @@ TEST(PutLink, SleepersAreWokenByMessagesAndByCredit) {
     EXPECT_EQ(stream.wrong(), "");
     EXPECT_TRUE(stream.done());
   }
+}
+
+// The call must not end before, since nothing would put the message then.
+TEST(PutLink, AMessageThatAFullAdapterDidNotTakeHoldsTheCall) {
+  Whims whims;
+  whims.full_chance = 1;
+  Pair pair(shape_of(1, 4), whims);
+  Stream stream(pair, 0, 0);
+  for (int i = 0; i < 3; ++i) stream.add(8, Way::Ordinary);
+  stream.send_all();
+  ASSERT_TRUE(pair.ends[0].link->progress(true));
+  EXPECT_EQ(pair.ends[0].link->in_flight(), 0U);
+  EXPECT_TRUE(pair.ends[0].link->send_blocked());
+  EXPECT_FALSE(pair.ends[0].link->arm());
+  ASSERT_TRUE(carry(pair, stream));
+  EXPECT_FALSE(pair.ends[0].link->send_blocked());
+}
+
+// Credits that a slow network does not deliver do not pile up at the peer.
+TEST(PutLink, FewCreditsOfALaneAreUnderWay) {
+  Whims whims;
+  whims.limits.ordered = false;
+  Pair pair(shape_of(1, 1), whims);
+  Stream there(pair, 0, 0);
+  for (int i = 0; i < 100; ++i) there.add(8, Way::Ordinary);
+  ASSERT_TRUE(carry(pair, there));
+  EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
+  EXPECT_GE(pair.ends[1].link->counts().credits, 25U);
 }
 
 TEST(PutLink, AClosedEndHasPutWhatItGaveBack) {
