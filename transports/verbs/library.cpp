@@ -12,8 +12,6 @@
 namespace wreath {
 namespace {
 
-constexpr const char* kVerbsFile = "libibverbs.so.1";
-
 // A symbol's version is the library's default: 1.0 for completion channels, 1.1 or later for the others.
 template <typename Function>
 void look_up(const SharedLibrary& library, const char* name, Function*& function, std::string& missing) {
@@ -35,26 +33,32 @@ std::string look_up_all(const SharedLibrary& library, VerbsFunctions& functions)
 
 }  // namespace
 
-Result<const VerbsLibrary*> VerbsLibrary::get() {
-  static std::mutex mutex;
-  static const VerbsLibrary* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded != nullptr) return loaded;
-  auto library = SharedLibrary::open(kVerbsFile);
+Result<std::unique_ptr<VerbsLibrary>> VerbsLibrary::load(const char* file) {
+  auto library = SharedLibrary::open(file);
   if (!library) {
     return Error{ErrorCode::Unavailable,
                  library.error().message + "; install libibverbs1 and ibverbs-providers (rdma-core)"};
   }
   std::unique_ptr<VerbsLibrary> made(new VerbsLibrary(*std::move(library)));
   if (const std::string missing = look_up_all(made->library_, *made); !missing.empty()) {
-    return Error{ErrorCode::Unavailable,
-                 fmt::format("{} has no {}; install rdma-core 17 or later", kVerbsFile, missing)};
+    return Error{ErrorCode::Unavailable, fmt::format("{} has no {}; install rdma-core 17 or later", file, missing)};
   }
   // Children of a fork then do not take pages away that an adapter uses. Kernels from 5.12 on need nothing for it.
   if (const int error = made->fork_init(); error != 0) {
-    log_info("{}: ibv_fork_init: {}: after a fork the parent may lose messages", kVerbsFile, std::strerror(error));
+    log_info("{}: ibv_fork_init: {}: after a fork the parent may lose messages", file, std::strerror(error));
   }
-  loaded = made.release();
+  return made;
+}
+
+Result<const VerbsLibrary*> VerbsLibrary::get() {
+  static std::mutex mutex;
+  static const VerbsLibrary* loaded = nullptr;
+  const std::lock_guard lock(mutex);
+  if (loaded == nullptr) {
+    auto library = load();
+    if (!library) return library.error();
+    loaded = library->release();
+  }
   return loaded;
 }
 
