@@ -59,7 +59,7 @@ std::vector<Layer> library_layers() {
       {"algorithms/", {"wreath/", "algorithms/"}},
       {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
       {"transports/verbs/",
-       {"wreath/", "src/base/", "src/put/", "src/topology/kernel_files.hpp", "src/topology/parts.hpp"}},
+       {"wreath/", "src/base/", "src/put/", "src/topology/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/json/", {"wreath/"}},

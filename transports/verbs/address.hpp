@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/verbs/ports.hpp"
+#include "src/topology/rdma_ports.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {

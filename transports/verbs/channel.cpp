@@ -250,7 +250,7 @@ bool VerbsChannel::stop() {
 }
 
 Status VerbsChannel::reset() {
-  if (!stop()) return explain(ErrorCode::InvalidUsage, "it is not stopped");
+  if (state_ != State::Stopping || !stop()) return explain(ErrorCode::InvalidUsage, "it is not stopped");
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   WREATH_TRY(modify(attributes, 0, "be reset"));

@@ -35,17 +35,6 @@ std::uint64_t lock_limit() {
   return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-// Returns the NUMA nodes of the processors that this thread may use.
-std::vector<int> own_nodes() {
-  Topology topology;
-  read_processors("", topology);
-  std::vector<int> nodes;
-  for (const Processor& processor : topology.processors) {
-    if (std::ranges::binary_search(topology.allowed, processor.number)) nodes.push_back(processor.node);
-  }
-  return nodes;
-}
-
 GidType type_of(std::uint32_t type) {
   return type == IBV_GID_TYPE_ROCE_V2   ? GidType::RoceV2
          : type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1

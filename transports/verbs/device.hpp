@@ -15,7 +15,7 @@
 
 #include "src/base/fd.hpp"
 #include "transports/verbs/library.hpp"
-#include "transports/verbs/ports.hpp"
+#include "src/topology/rdma_ports.hpp"
 #include "transports/verbs/settings.hpp"
 
 namespace wreath {

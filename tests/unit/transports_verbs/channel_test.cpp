@@ -127,7 +127,7 @@ TEST_F(VerbsChannels, AFullQueueTakesLessAndGoesOn) {
   EXPECT_LE(a.channel->put(puts).value(), outstanding);
   std::size_t taken = outstanding;
   ASSERT_TRUE(a.wait([&] {
-    const auto more = a.channel->put(puts);
+    auto more = a.channel->put(puts);
     EXPECT_TRUE(more);
     taken += more.value();
     return taken > 20 * outstanding;
@@ -267,8 +267,8 @@ TEST_F(VerbsChannels, NoQueuePairRetriesWithoutEnd) {
 }
 
 TEST_F(VerbsChannels, SeveralShareOneAdapter) {
-  VerbsEnd a(settings_for("=fake_0"));
-  VerbsEnd b(settings_for("=fake_1"));
+  VerbsEnd a(settings_for("=fake_0"), 3);
+  VerbsEnd b(settings_for("=fake_1"), 3);
   auto second_a = a.adapter->make_channel(8).value();
   auto second_b = b.adapter->make_channel(8).value();
   EXPECT_EQ(second_a->index(), 1);
@@ -287,7 +287,7 @@ TEST_F(VerbsChannels, ThatDoNotFitIntoTheCompletionQueueAreRefused) {
   test::FakeNetwork network;
   network.max_entries = 256;
   use(network);
-  const auto adapter = VerbsAdapter::open(settings_for("=fake_0"), 0, 2).value();
+  const auto adapter = VerbsAdapter::open(settings_for("=fake_0"), 0, 3).value();
   const auto first = adapter->make_channel(64);
   ASSERT_TRUE(first) << first.error().message;
   const auto second = adapter->make_channel(64);

@@ -25,8 +25,8 @@ inline VerbsSettings settings_for(const std::string& adapters) {
 
 // One end of a channel, with memory that the other may write. What poll() gave is kept.
 struct VerbsEnd {
-  explicit VerbsEnd(const VerbsSettings& settings, std::size_t bytes = 1 << 20)
-      : adapter(VerbsAdapter::open(settings, 0, 2).value()), memory(bytes) {
+  explicit VerbsEnd(const VerbsSettings& settings, int ranks = 2)
+      : adapter(VerbsAdapter::open(settings, 0, ranks).value()), memory(1 << 20) {
     registration = adapter->register_memory(memory, true).value();
     name = adapter->name(registration);
     channel = adapter->make_channel(64).value();

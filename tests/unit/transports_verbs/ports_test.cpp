@@ -1,5 +1,5 @@
 // Tests the choice of a port and of its GID, by plain values.
-#include "transports/verbs/ports.hpp"
+#include "src/topology/rdma_ports.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ TEST(VerbsWords, EveryStatusHasItsOwn) {
     texts.insert(words.text);
   }
   EXPECT_GE(texts.size(), 22u);  // requests fail in two ways on the adapter
-  EXPECT_THAT(status_words(static_cast<ibv_wc_status>(99), true).text, HasSubstr("status 99"));
+  EXPECT_THAT(status_words(static_cast<ibv_wc_status>(30), true).text, HasSubstr("status 30"));
 }
 
 TEST(VerbsWords, SayWhichFailuresANewConnectionMends) {
@@ -60,7 +60,7 @@ TEST(VerbsWords, EveryEventHasItsOwnAndConcernsSomething) {
   EXPECT_FALSE(event_words(IBV_EVENT_PORT_ACTIVE).disturbs);
   EXPECT_TRUE(event_words(IBV_EVENT_DEVICE_FATAL).disturbs);
   EXPECT_EQ(event_words(IBV_EVENT_COMM_EST).scope, EventScope::None);
-  EXPECT_EQ(event_words(static_cast<ibv_event_type>(77)).text, "the adapter reports event 77");
+  EXPECT_EQ(event_words(static_cast<ibv_event_type>(30)).text, "the adapter reports event 30");
 }
 
 VerbsAddress roce_address() {

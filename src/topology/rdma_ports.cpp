@@ -1,5 +1,5 @@
-// Chooses ports and GIDs: see ports.hpp.
-#include "transports/verbs/ports.hpp"
+// Chooses ports and GIDs: see rdma_ports.hpp.
+#include "src/topology/rdma_ports.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "src/base/name_choice.hpp"
+#include "src/topology/parts.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
@@ -90,6 +91,16 @@ Result<GidEntry> choose_gid(const PortFacts& port, int index) {
   if (port.infiniband) return gids.front();
   return *std::max_element(gids.begin(), gids.end(),
                            [](const GidEntry& a, const GidEntry& b) { return worth_of(a) < worth_of(b); });
+}
+
+std::vector<int> own_nodes() {
+  Topology topology;
+  read_processors("", topology);
+  std::vector<int> nodes;
+  for (const Processor& processor : topology.processors) {
+    if (std::ranges::binary_search(topology.allowed, processor.number)) nodes.push_back(processor.node);
+  }
+  return nodes;
 }
 
 std::uint32_t rate_of(unsigned width, unsigned speed) {

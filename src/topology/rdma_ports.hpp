@@ -1,5 +1,5 @@
-// Chooses a port of an RDMA adapter and the GID that peers know it by. All of it is pure functions of plain values, for
-// tests on machines without such adapters.
+// Chooses a port of an RDMA adapter and the GID that peers know it by. Most of it is pure functions of plain values,
+// for tests on machines without such adapters.
 #pragma once
 
 #include <array>
@@ -54,6 +54,9 @@ Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string
 // Returns the GID with that index or, where it is -1, the one that most networks route: on Ethernet RoCE v2 before v1,
 // and an IPv4 address before IPv6 before a link-local one; on InfiniBand the first.
 Result<GidEntry> choose_gid(const PortFacts& port, int index);
+
+// Returns the NUMA nodes of the processors that this thread may use.
+std::vector<int> own_nodes();
 
 // Returns megabits per second of a port's width and speed, as ibv_port_attr has them; 0 where they are not known.
 std::uint32_t rate_of(unsigned width, unsigned speed);
