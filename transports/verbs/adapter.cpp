@@ -138,10 +138,11 @@ bool VerbsAdapter::has_events_of(const Channel& channel) const {
   return std::ranges::any_of(events_, [&](const PutEvent& event) { return event.channel == channel.index(); });
 }
 
-// Polls once, and writes the events that the completions make. Returns how many completions there were.
+// Polls once, and writes the events that the completions make behind the `made` first ones. Returns how many
+// completions there were.
 Result<std::size_t> VerbsAdapter::take(std::span<PutEvent> events, std::size_t& made) {
   std::array<ibv_wc, kPolledAtOnce> completions;
-  const int asked = static_cast<int>(std::min(events.size(), completions.size()));
+  const int asked = static_cast<int>(std::min(events.size() - made, completions.size()));
   const int count = ibv_poll_cq(queue_.get(), asked, completions.data());
   if (count < 0) return Error{ErrorCode::System, fmt::format("{}: its completion queue failed", describe())};
   for (int i = 0; i < count; ++i) {
@@ -160,7 +161,7 @@ Result<std::size_t> VerbsAdapter::poll(std::span<PutEvent> events) {
   }
   while (made < events.size() && queue_ != nullptr) {
     const std::size_t asked = std::min(events.size() - made, kPolledAtOnce);
-    const auto taken = take(events.subspan(made), made);
+    const auto taken = take(events, made);
     if (!taken) return taken.error();
     if (*taken < asked) break;
   }

@@ -179,6 +179,25 @@ TEST_F(VerbsChannels, TheDescriptorWakesASleeper) {
   EXPECT_GT(sleeps, 500);
 }
 
+TEST_F(VerbsChannels, TheEventsThatArmFoundComeBeforeLaterOnes) {
+  VerbsEnd a(settings_for("=fake_0"));
+  VerbsEnd b(settings_for("=fake_1"));
+  ASSERT_TRUE(connect(a, b));
+  const auto tell = [&](std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t i = first; i <= last; ++i) {
+      Put put = a.put_to(b, 0, 64);
+      put.tells = i;
+      ASSERT_EQ(a.channel->put(std::span(&put, 1)).value(), 1u);
+    }
+    ASSERT_TRUE(a.wait([&] { return fake_.counters().immediates == last; }));
+  };
+  tell(1, 3);
+  EXPECT_FALSE(b.adapter->arm());
+  tell(4, 5);
+  b.poll();
+  EXPECT_THAT(b.told, ::testing::ElementsAre(1, 2, 3, 4, 5));
+}
+
 TEST_F(VerbsChannels, NothingMoreIsWrittenOnceAChannelHasStopped) {
   VerbsEnd a(settings_for("=fake_0"));
   VerbsEnd b(settings_for("=fake_1"));
