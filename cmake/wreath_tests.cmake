@@ -21,7 +21,7 @@ if(NOT WREATH_DEVICE)
     unit/communicator/run_table_test.cpp unit/kernels/block_roles_test.cpp unit/perf/device_patterns_test.cpp)
 endif()
 if(NOT (WREATH_VERBS AND verbs_FOUND))
-  list(APPEND wreath_left_out unit/fake_verbs unit/transports_verbs)
+  list(APPEND wreath_left_out conformance/verbs unit/fake_verbs unit/transports_verbs)
 endif()
 set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
 set(wreath_fake_verbs ${PROJECT_BINARY_DIR}/tests/fake_verbs)  # where a libibverbs.so.1 of the tests' own is

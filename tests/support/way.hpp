@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/executor/handwritten/handwritten.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
@@ -25,11 +26,11 @@ struct Way {
   bool operator==(const Way&) const = default;
 };
 
-// Returns every transport with the tuner's choice. For shm there is one more way, in which all messages are read out of
-// their senders' memory.
+// Returns every transport that can be used here, with the tuner's choice. For shm there is one more way, in which all
+// messages are read out of their senders' memory.
 inline std::vector<Way> transport_ways() {
   std::vector<Way> ways;
-  for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
+  for (const std::string& transport : usable_transports()) ways.push_back({"", transport});
   ways.push_back({"", "shm", 1});
   return ways;
 }

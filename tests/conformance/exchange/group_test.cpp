@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/wreath.hpp"
 
 namespace wreath::test {
@@ -265,7 +266,7 @@ TEST_P(Groups, MayHoldNothing) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Groups, ::testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Over, Groups, ::testing::ValuesIn(usable_transports()),
                          [](const auto& transport) { return transport.param; });
 
 // ---- misuse: said at once ----

@@ -7,6 +7,7 @@
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/random_exchange.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/wreath.hpp"
 
 namespace wreath::test {
@@ -114,9 +115,15 @@ TEST_P(RandomExchanges, ArriveWholeWhenOneThreadMakesThemAll) {
   }
 }
 
+std::vector<std::string> ways() {
+  std::vector<std::string> all = usable_transports();
+  all.emplace_back("single_copy");
+  return all;
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, RandomExchanges,
-                         ::testing::Combine(::testing::Values("inproc", "shm", "single_copy", "tcp"),
-                                            ::testing::Values(1, 2, 8), ::testing::Values("steps", "handwritten")),
+                         ::testing::Combine(::testing::ValuesIn(ways()), ::testing::Values(1, 2, 8),
+                                            ::testing::Values("steps", "handwritten")),
                          [](const auto& point) {
                            return std::get<0>(point.param) + "_" + std::to_string(std::get<1>(point.param)) +
                                   "_rounds_" + std::get<2>(point.param);

@@ -1,0 +1,138 @@
+// Tests many runs over adapters with random faults: each call gives right data or an error that says what failed, and
+// it ends in time.
+#include <array>
+#include <random>
+
+#include "tests/conformance/verbs/verbs_ranks.hpp"
+#include "tests/support/processes.hpp"
+#include "wreath/group.hpp"
+
+namespace wreath::test {
+namespace {
+
+using testing_support::kSlower;
+using testing_support::rounds;
+
+constexpr int kCalls = 6;
+
+// One run: its seed decides on all that follows.
+class FaultyRun {
+ public:
+  FaultyRun(const FakeVerbs& fake, std::uint64_t seed) : fake_(fake), random_(seed), seed_(seed) {}
+
+  void run() {
+    FakeBehaviour behaviour;
+    behaviour.seed = seed_;
+    behaviour.piece_bytes = 1U << (6 + below(10));
+    behaviour.delay_us = static_cast<std::uint32_t>(below(200));
+    fake_.behave(&behaviour);
+    arm_fault();
+    const int ranks = 2 + static_cast<int>(below(2));
+    std::jthread disturber([this] { disturb(); });
+    auto made = Communicator::create_local(ranks, options());
+    if (!made) return expect_named(made.error());
+    const std::uint64_t calls_seed = random_();
+    std::vector<std::jthread> threads;
+    for (Communicator& communicator : *made) threads.emplace_back([&] { make_calls(communicator, calls_seed); });
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  enum class Kind { None, Request, Call, LostForATime, SomeLost, Port, Kinds };
+
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+  CommunicatorOptions options() {
+    CommunicatorOptions options;
+    options.transports = {"verbs"};
+    options.timeouts.stall_ms = 3'000 * kSlower;
+    options.timeouts.arrival_ms = 6'000 * kSlower;
+    options.overrides.tile_bytes = std::size_t{4096} << below(6);
+    options.overrides.lanes = 1 + static_cast<int>(below(3));
+    options.overrides.slot_count = 1U << below(4);
+    return options;
+  }
+  void arm_fault() {
+    constexpr std::array kStatuses{1, 2, 4, 10, 11, 12, 13, 19, 21};
+    constexpr std::array kFunctions{"ibv_reg_mr",    "ibv_create_qp",    "ibv_create_cq",   "ibv_modify_qp",
+                                    "ibv_post_send", "ibv_post_recv",    "ibv_open_device", "ibv_alloc_pd",
+                                    "ibv_poll_cq",   "ibv_req_notify_cq"};
+    kind_ = static_cast<Kind>(below(static_cast<std::uint64_t>(Kind::Kinds)));
+    if (kind_ == Kind::Request) fake_.fail_request(static_cast<int>(below(100)), kStatuses[below(kStatuses.size())]);
+    if (kind_ == Kind::Call) {
+      fake_.fail(kFunctions[below(kFunctions.size())], static_cast<int>(below(20)), 1 + static_cast<int>(below(3)),
+                 ENOMEM);
+    }
+    if (kind_ == Kind::SomeLost) fake_.lose(0, 1 + static_cast<int>(below(100)));
+    pause_us_ = below(5'000);
+    length_us_ = below(20'000);
+  }
+  void disturb() {
+    if (kind_ != Kind::LostForATime && kind_ != Kind::Port) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(pause_us_));
+    const auto set = [this](bool up) {
+      if (kind_ == Kind::Port) return fake_.set_port(1, 1, up);
+      fake_.lose(1, up ? 0 : 1000);
+    };
+    set(false);
+    std::this_thread::sleep_for(std::chrono::microseconds(length_us_));
+    set(true);
+  }
+  void make_calls(Communicator& communicator, std::uint64_t seed) {
+    std::mt19937_64 random(seed);  // all ranks make the same calls
+    for (int call = 0; call < kCalls; ++call) {
+      const std::size_t count = std::size_t{1} << (random() % 18);
+      const bool allocated = random() % 2 == 0;
+      Memory memory = allocated ? allocate(count * 4).value() : Memory();
+      std::vector<std::int32_t> ordinary(allocated ? 0 : count);
+      const std::span values = allocated ? memory.as<std::int32_t>() : std::span(ordinary);
+      const std::int32_t first = communicator.rank() + call;
+      std::iota(values.begin(), values.end(), first);
+      const auto begin = std::chrono::steady_clock::now();
+      const Status status = communicator.all_reduce(values);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20) * kSlower);
+      if (!status) return expect_named(status.error());
+      const std::int32_t n = communicator.ranks();
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int32_t right = n * (static_cast<std::int32_t>(i) + call) + n * (n - 1) / 2;
+        ASSERT_EQ(values[i], right) << "element " << i << " of " << count << ", call " << call << ", seed " << seed_;
+      }
+    }
+  }
+  void expect_named(const Error& error) {
+    failed_ = true;
+    EXPECT_NE(kind_, Kind::None) << error.message;
+    EXPECT_GT(error.message.size(), 20U) << error.message;
+  }
+
+  const FakeVerbs& fake_;
+  std::mt19937_64 random_;
+  const std::uint64_t seed_;
+  Kind kind_ = Kind::None;
+  std::uint64_t pause_us_ = 0;
+  std::uint64_t length_us_ = 0;
+  std::atomic<bool> failed_ = false;
+};
+
+class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<int> {
+ protected:
+  Environment environment_{{{"WREATH_IB_QUEUE_PAIRS", std::to_string(GetParam())}, {"WREATH_IB_TIMEOUT", "8"}}};
+};
+
+TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
+  const int runs = rounds(150 / kSlower, 5'000);
+  int failed = 0;
+  for (int i = 1; i <= runs && !HasFailure(); ++i) {
+    SCOPED_TRACE(i);
+    make({});
+    FaultyRun run(fake, static_cast<std::uint64_t>(i * 4 + GetParam()));
+    run.run();
+    failed += run.failed() ? 1 : 0;
+  }
+  EXPECT_GT(failed, runs / 50);
+  EXPECT_LT(failed, runs * 3 / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(QueuePairs, VerbsFaults, testing::Values(1, 4));
+
+}  // namespace
+}  // namespace wreath::test

@@ -1,0 +1,70 @@
+// Gives tests ranks that are linked by the verbs transport over the stand-in for libibverbs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_verbs.hpp"
+#include "tests/support/local_ranks.hpp"
+#include "tests/support/surroundings.hpp"
+#include "wreath/memory.hpp"
+
+namespace wreath::test {
+
+class VerbsRanks : public testing::Test {
+ protected:
+  void SetUp() override { make({}); }
+  // Makes the adapters anew. No communicator is alive.
+  void make(const FakeNetwork& network) {
+    fake = FakeVerbs::find();
+    ASSERT_TRUE(fake) << "LD_LIBRARY_PATH does not lead to the fake library";
+    ASSERT_TRUE(fake.configure(&network)) << "something is alive";
+  }
+  static CommunicatorOptions options() {
+    CommunicatorOptions options;
+    options.transports = {"verbs"};
+    return options;
+  }
+  FakeVerbs fake{};
+};
+
+// Returns what was counted between two looks.
+inline FakeCounters between(const FakeCounters& before, const FakeCounters& after) {
+  FakeCounters spent;
+  spent.writes = after.writes - before.writes;
+  spent.immediates = after.immediates - before.immediates;
+  spent.inlined = after.inlined - before.inlined;
+  spent.bytes = after.bytes - before.bytes;
+  spent.doorbells = after.doorbells - before.doorbells;
+  spent.registrations = after.registrations - before.registrations;
+  return spent;
+}
+
+// Sends `messages` messages from rank 0, which lie one behind the other in `from`, and compares what rank 1 gets.
+inline void send_all(LocalRanks& ranks, std::span<const std::byte> from, std::size_t messages) {
+  const std::size_t bytes = from.size() / messages;
+  ranks.run([&](Communicator& communicator) {
+    std::vector<std::byte> to(communicator.rank() == 1 ? bytes : 0);
+    for (std::size_t i = 0; i < messages; ++i) {
+      const std::span<const std::byte> message = from.subspan(i * bytes, bytes);
+      const Status status = communicator.rank() == 0 ? communicator.send(message.data(), bytes, DataType::Uint8, 1)
+                                                     : communicator.recv(to.data(), bytes, DataType::Uint8, 0);
+      ASSERT_TRUE(status) << status.error().message;
+      ASSERT_TRUE(std::equal(to.begin(), to.end(), message.begin())) << "message " << i;
+    }
+  });
+}
+
+// Writes bytes that differ from place to place, and from call to call.
+inline void fill(std::span<std::byte> memory) {
+  static std::uint32_t next = 1;
+  for (std::byte& each : memory) {
+    next = next * 1'664'525 + 1'013'904'223;
+    each = static_cast<std::byte>(next >> 24U);
+  }
+}
+
+}  // namespace wreath::test
