@@ -5,7 +5,7 @@
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
-#include "tests/support/usable.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/device.hpp"
 #include "wreath/recording.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tests/support/processes.hpp"
-#include "tests/support/usable.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/memory.hpp"
 
 namespace wreath::testing_support::wires {
