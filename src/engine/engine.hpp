@@ -140,8 +140,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Remembers what was entered before. A barrier sends the first byte, and gets the other.
   struct Entered {
     CallHistory history;
-    // The last small call of each collective.
-    std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;
+    RepeatedCalls repeated;
     std::array<std::byte, 2> barrier_bytes;
   };
 

@@ -61,8 +61,7 @@ void Engine::enter(Operation& operation) {
   const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
   if (operation.choice.small && !needs_no_peer(operation)) {
-    entered_.repeated[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice,
-                                                                          record);
+    entered_.repeated.remember(call, {ranks(), rank()}, operation.choice, record);
   }
 }
 
@@ -121,23 +120,21 @@ Status Engine::run(const Call& call) {
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
-  const auto index = static_cast<std::size_t>(call.collective);
-  if (index >= entered_.repeated.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
-  const RepeatedCall& last = entered_.repeated[index];
-  const bool free = queue_.empty() && !queue_.failed();
-  if (!free || trace_ != nullptr || !last.is(call)) {
+  const bool small = call.count > 0 && call.count <= kSmallMessageBytes;
+  if (!small || !gate_.try_quick()) return std::nullopt;
+  const bool free = queue_.empty() && !queue_.failed() && trace_ == nullptr;
+  const RepeatedCall* const last = free ? entered_.repeated.find(call) : nullptr;
+  if (last == nullptr) {
     release_token();
     return std::nullopt;
   }
   const std::uint64_t number = entered_.history.add(call, call.count);
   const std::uint32_t signature = entered_.history.signature();
-  SmallCall small = last.small();
-  small.input = call.input == nullptr ? entered_.barrier_bytes.data() : call.input;
-  small.output = call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output;
-  small.signature = signature;
-  driver_.small().start(small);
+  driver_.small().start(last->small(), {call.input == nullptr ? entered_.barrier_bytes.data() : call.input,
+                                        call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output,
+                                        signature});
   // The record is written while the message is on its way.
-  const std::uint64_t record = recorder_.enter(last.record(), number);
+  const std::uint64_t record = recorder_.enter(last->record(), number);
   if (driver_.spin_small() == Advance::Done) {
     driver_.wire().add(call.collective, driver_.small().moved());
     recorder_.done(record);
@@ -149,7 +146,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.number = number;
   operation.signature = signature;
   operation.record = record;
-  operation.choice = last.choice();
+  operation.choice = last->choice();
   driver_.begin_small(operation);
   driver_.drive(operation, Deadline::after_ms(-1));
   // The token still keeps other threads out.

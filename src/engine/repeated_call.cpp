@@ -1,6 +1,9 @@
-// The remembered call keeps what a repeated call needs.
+// The remembered calls keep what repeated calls need, and are found by a hash of their arguments.
 #include "src/engine/repeated_call.hpp"
 
+#include <algorithm>
+
+#include "src/base/hash.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {
@@ -22,6 +25,43 @@ void RepeatedCall::remember(const Call& call, Place place, const Choice& choice,
   choice_ = choice;
   record_ = record;
   known_ = true;
+}
+
+std::uint64_t RepeatedCalls::key_of(const Call& call) noexcept {
+  const auto dtype = planted_fault(16) ? 0U : static_cast<std::uint64_t>(call.dtype);
+  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) |
+                             static_cast<std::uint64_t>(call.reduction.op) << 8 | dtype << 16 |
+                             static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+  return mix(kind, call.count) * 0x9E3779B97F4A7C15u;
+}
+
+const RepeatedCall* RepeatedCalls::find_in_set(const Call& call) noexcept {
+  const std::uint64_t key = key_of(call);
+  for (const Way& way : set_of(key)) {
+    if (way.tag != static_cast<std::uint32_t>(key) || way.call >= calls_.size() || !calls_[way.call].is(call)) continue;
+    last_ = way.call;
+    return &calls_[last_];
+  }
+  return nullptr;
+}
+
+// The first way has the call that was remembered last. A full set forgets the call that was remembered first.
+void RepeatedCalls::remember(const Call& call, Place place, const Choice& choice, const CallRecord& record) {
+  const std::uint64_t key = key_of(call);
+  Set& set = set_of(key);
+  auto way = std::ranges::find_if(
+      set, [&](const Way& each) { return each.call < calls_.size() && calls_[each.call].has_arguments_of(call); });
+  if (way == set.end()) {
+    std::rotate(set.begin(), set.end() - 1, set.end());
+    way = set.begin();
+  }
+  if (way->call >= calls_.size()) {
+    way->call = static_cast<std::uint32_t>(calls_.size());
+    calls_.emplace_back();
+  }
+  way->tag = static_cast<std::uint32_t>(key);
+  last_ = way->call;
+  calls_[last_].remember(call, place, choice, record);
 }
 
 }  // namespace wreath

@@ -1,8 +1,10 @@
-// RepeatedCall serves small calls that repeat the last one of their collective. The checks and the choice of that call
-// hold for them.
+// RepeatedCall serves small calls that repeat an earlier one. The checks and the choice of that call hold for them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "src/base/planted_fault.hpp"
 #include "src/engine/call_shape.hpp"
@@ -21,9 +23,12 @@ class RepeatedCall {
   // Says whether `call` repeats that call with any buffers that are plainly right. Where it returns false, the caller
   // checks the call in full.
   bool is(const Call& call) const noexcept {
+    return has_arguments_of(call) && call.stream == nullptr && buffers_fit(call);
+  }
+  // Says whether the calls are alike but for their buffers and stream.
+  bool has_arguments_of(const Call& call) const noexcept {
     return (call.dtype == call_.dtype || planted_fault(16)) && call.count == call_.count && call.root == call_.root &&
-           call.reduction.op == call_.reduction.op && call.stream == nullptr && call.collective == call_.collective &&
-           known_ && buffers_fit(call);
+           call.reduction.op == call_.reduction.op && call.collective == call_.collective && known_;
   }
   // Returns the small call without buffers and signature.
   const SmallCall& small() const { return small_; }
@@ -52,6 +57,39 @@ class RepeatedCall {
   SmallCall small_{};
   Choice choice_;
   CallRecord record_;
+};
+
+// RepeatedCalls remembers small calls of a communicator: all of them while there are few kinds, else those that were
+// made last. It takes memory for the kinds that came.
+class RepeatedCalls {
+ public:
+  RepeatedCalls() { ways_.fill({}); }
+  // Returns the call that `call` repeats; null where there is none.
+  const RepeatedCall* find(const Call& call) noexcept {
+    if (last_ < calls_.size() && calls_[last_].is(call)) return &calls_[last_];
+    return find_in_set(call);
+  }
+  // Remembers a checked call that the small path serves.
+  void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
+
+ private:
+  static constexpr std::size_t kSets = 32;
+  static constexpr std::size_t kWays = 4;
+  // A call is in one of the ways of its set. The tag tells most other calls of the set apart.
+  struct Way {
+    std::uint32_t tag = 0;
+    std::uint32_t call = UINT32_MAX;  // index in calls_
+  };
+  using Set = std::array<Way, kWays>;
+
+  static std::uint64_t key_of(const Call& call) noexcept;
+  Set& set_of(std::uint64_t key) noexcept { return ways_[key >> 59]; }
+  static_assert(kSets == std::size_t{1} << (64 - 59));
+  const RepeatedCall* find_in_set(const Call& call) noexcept;
+
+  std::array<Set, kSets> ways_;
+  std::vector<RepeatedCall> calls_;
+  std::size_t last_ = 0;
 };
 
 }  // namespace wreath

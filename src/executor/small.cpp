@@ -112,26 +112,25 @@ SmallExchange::Part SmallExchange::part_of_call() const {
   }
 }
 
-std::size_t SmallExchange::own_offset() const {
-  return pattern_of(call_.collective).block_for_each ? static_cast<std::size_t>(rank_) * call_.bytes : 0;
-}
-
 std::byte* SmallExchange::place_of(int rank) const {
   return call_.output + (pattern_of(call_.collective).block_of_each ? static_cast<std::size_t>(rank) * call_.bytes : 0);
 }
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
 
-std::uint64_t SmallExchange::flag() const { return flag_of(first_sequence_ + number_, call_.signature); }
-
-void SmallExchange::start(const SmallCall& call) {
+void SmallExchange::start(const SmallCall& call, const Varied& varied) {
   call_ = call;
+  call_.input = varied.input;
+  call_.output = varied.output;
+  call_.signature = varied.signature;
   ++number_;
-  signatures_[number_ % signatures_.size()] = call.signature;
+  signatures_[number_ % signatures_.size()] = call_.signature;
+  flag_ = flag_of(first_sequence_ + number_, call_.signature);
   part_ = part_of_call();
   const Pattern& pattern = pattern_of(call.collective);
   combines_ = pattern.combines;
   message_bytes_ = pattern.block_for_each ? call.bytes * areas_.size() : call.bytes;
+  own_offset_ = pattern.block_for_each ? static_cast<std::size_t>(rank_) * call.bytes : 0;
   published_ = !part_.publishes;
   peer_ = part_.first_source;
   line_ = 0;
@@ -182,7 +181,7 @@ void SmallExchange::publish() {
     slot_fill_.begin(fills_);
     slot_fill_.fill(copy_kernels(), block + kLine, call_.input, message_bytes_);
     slot_fill_.end(copy_kernels());
-    store_flag(block, flag());
+    store_flag(block, flag_);
   }
   told_ = true;
   published_ = true;
@@ -194,7 +193,7 @@ void SmallExchange::publish_lines() {
   do {
     const std::size_t bytes = std::min(kLineData, message_bytes_ - done);
     copy_line(line, call_.input + done, bytes);
-    store_flag(line + kLineData, flag());
+    store_flag(line + kLineData, flag_);
     done += bytes;
     line += kLine;
   } while (done < message_bytes_);
@@ -238,7 +237,7 @@ void SmallExchange::fetch_next() const {
 
 // Takes a peer's lines. A message that is one line is combined in place.
 Advance SmallExchange::take_lines(int peer) {
-  const std::size_t begin = own_offset();
+  const std::size_t begin = own_offset_;
   const std::size_t end = begin + call_.bytes;
   const std::size_t first = begin / kLineData;
   const std::size_t count = call_.bytes == 0 ? 1 : divide_up(end, kLineData) - first;
@@ -249,7 +248,7 @@ Advance SmallExchange::take_lines(int peer) {
   for (; line_ < count; ++line_) {
     const std::size_t index = first + line_;
     const std::byte* line = lines + index * kLine;
-    if (const Advance found = look(line + kLineData, flag()); found != Advance::Advanced) return found;
+    if (const Advance found = look(line + kLineData, flag_); found != Advance::Advanced) return found;
     if (in_place || call_.bytes == 0) continue;
     const std::size_t from = std::max(begin, index * kLineData);
     const std::size_t to = std::min(end, (index + 1) * kLineData);
@@ -261,15 +260,15 @@ Advance SmallExchange::take_lines(int peer) {
 
 Advance SmallExchange::take_block(int peer) {
   const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_offset(number_);
-  if (const Advance found = look(block, flag()); found != Advance::Advanced) return found;
-  const std::byte* data = block + kLine + own_offset();
+  if (const Advance found = look(block, flag_); found != Advance::Advanced) return found;
+  const std::byte* data = block + kLine + own_offset_;
   sources_[static_cast<std::size_t>(peer)] = data;
   if (!combines_) copy_kernels().plain(place_of(peer), data, call_.bytes);
   return Advance::Advanced;
 }
 
 void SmallExchange::finish() {
-  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset();  // null without bytes
+  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset_;  // null without bytes
   if (combines_ && part_.has_result) {
     sources_[static_cast<std::size_t>(rank_)] = own;
     call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(),

@@ -44,7 +44,14 @@ class SmallExchange {
   SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, std::uint32_t first_sequence);
 
   // Begins a call, which run() ends.
-  void start(const SmallCall& call);
+  void start(const SmallCall& call) { start(call, {call.input, call.output, call.signature}); }
+  // Begins a call that is like `call` but for these.
+  struct Varied {
+    const std::byte* input;
+    std::byte* output;
+    std::uint32_t signature;
+  };
+  void start(const SmallCall& call, const Varied& varied);
   // Returns Done once this rank's part in the call is over; never waits. Returns Failed where a peer is in another
   // call.
   Advance run();
@@ -70,11 +77,8 @@ class SmallExchange {
   };
 
   Part part_of_call() const;
-  // Returns the offset, in every message, of the bytes that this rank takes.
-  std::size_t own_offset() const;
   // Returns the place in the output for the bytes that come from `rank`.
   std::byte* place_of(int rank) const;
-  std::uint64_t flag() const;
   // Returns the number of buffers of the call's protocol.
   std::uint32_t buffers() const;
   bool lines() const { return message_bytes_ <= kLineMessageBytes; }
@@ -103,6 +107,9 @@ class SmallExchange {
 
   SmallCall call_{};
   Part part_{};
+  std::uint64_t flag_ = 0;  // of the call's messages
+  // The offset, in every message, of the bytes that this rank takes.
+  std::size_t own_offset_ = 0;
   bool combines_ = false;
   std::size_t message_bytes_ = 0;
   bool published_ = true;

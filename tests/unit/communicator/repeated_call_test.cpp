@@ -88,5 +88,59 @@ TEST_F(Repeated, BesideTheRootOnlyWhatIsUsedCounts) {
   EXPECT_FALSE(after(call_of(Collective::AllReduce)).is(null_input));
 }
 
+class Remembered : public testing::Test {
+ protected:
+  Call call_of(std::size_t count, Rank root = 0) {
+    Call call;
+    call.collective = Collective::Broadcast;
+    call.count = count;
+    call.root = root;
+    call.input = memory_.data();
+    call.output = memory_.data();
+    return call;
+  }
+  void remember(const Call& call) { calls_.remember(call, kPlace, {}, record_of(call)); }
+  static CallRecord record_of(const Call& call) {
+    CallRecord record;
+    record.count = call.count;
+    record.root = call.root;
+    return record;
+  }
+  // Says whether the call is found, as itself.
+  bool finds(const Call& call) {
+    const RepeatedCall* const found = calls_.find(call);
+    return found != nullptr && found->record().count == call.count && found->record().root == call.root;
+  }
+  std::array<std::byte, 4000> memory_{};
+  RepeatedCalls calls_;
+};
+
+TEST_F(Remembered, AreFoundInAnyOrder) {
+  for (std::size_t count = 1; count <= 4; ++count) {
+    for (Rank root = 0; root < kPlace.ranks; ++root) remember(call_of(count, root));
+  }
+  for (std::size_t turn = 0; turn < 100; ++turn) {
+    const std::size_t which = turn * 7 % 16;
+    EXPECT_TRUE(finds(call_of(1 + which % 4, static_cast<Rank>(which / 4)))) << which;
+  }
+  EXPECT_EQ(calls_.find(call_of(5)), nullptr);
+}
+
+TEST_F(Remembered, ForgetTheOldestWhereThereAreMany) {
+  constexpr std::size_t kMany = 2000;
+  for (std::size_t count = 1; count <= kMany; ++count) remember(call_of(count));
+  std::size_t found = 0;
+  for (std::size_t count = 1; count <= kMany; ++count) found += finds(call_of(count)) ? 1 : 0;
+  EXPECT_EQ(found, 128U);
+  EXPECT_TRUE(finds(call_of(kMany)));
+  EXPECT_FALSE(finds(call_of(1)));
+}
+
+TEST_F(Remembered, TakeOnePlaceHoweverOftenTheyAreRemembered) {
+  for (std::size_t count = 1; count <= 16; ++count) remember(call_of(count));
+  for (int again = 0; again < 100; ++again) remember(call_of(3));
+  for (std::size_t count = 1; count <= 16; ++count) EXPECT_TRUE(finds(call_of(count))) << count;
+}
+
 }  // namespace
 }  // namespace wreath::repeated_call
