@@ -17,8 +17,6 @@
 #include "perf/common/baseline.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
-#include "perf/common/peer.hpp"
-#include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"
@@ -168,19 +166,7 @@ int write_files(const Report& report, const Kept* beside) {
   return std::max({json, csv, html});
 }
 
-// Returns whether --json is also written behind rows, once a second at most, so that a run that is ended early leaves
-// them. Only a regular file can be written anew, and files that are read at the end may be the same one.
-bool keeps_rows(const Options& options) {
-  std::error_code none;
-  const auto kind = std::filesystem::status(options.json_file, none).type();
-  const bool writable = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
-  return !options.json_file.empty() && writable && options.beside_file.empty() && options.baseline_file.empty();
-}
-
-int fail(const Error& error) {
-  command_line::complain(error.message);
-  return exit_code(error.code);
-}
+using command_line::fail;
 
 // Judges the run, and then writes its files, since a baseline may be the file to write. Returns the exit code.
 int finish(const Report& report) {
