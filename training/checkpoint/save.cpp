@@ -218,7 +218,6 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::create(Communicator& world, 
 }
 
 Status Checkpointer::save(const TrainingState& state, const Shard& shard) {
-  const Clock::time_point entered = Clock::now();
   WREATH_TRY(wait());
   const Clock::time_point start = Clock::now();
   job_->state.state = state;
@@ -238,8 +237,7 @@ Status Checkpointer::save(const TrainingState& state, const Shard& shard) {
     return Error{ErrorCode::System,
                  std::string("a checkpoint: cannot start the thread that writes it: ") + refused.what()};
   }
-  times_ = {std::chrono::duration_cast<std::chrono::nanoseconds>(start - entered).count(), ns_since(start), 0,
-            static_cast<std::int64_t>(job_->copies.size() * sizeof(float))};
+  times_ = {ns_since(start), 0, static_cast<std::int64_t>(job_->copies.size() * sizeof(float))};
   return {};
 }
 
