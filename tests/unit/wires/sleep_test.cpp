@@ -27,14 +27,18 @@ class Sleeper : public testing::Test {
     options.timeouts.stall_ms = options.timeouts.arrival_ms = 10 * kSleepMs;
     communicators_ = Communicator::create_local(2, options).value();
   }
-  // Lets rank 1 answer each of rank 0's messages, after random times, and counts the messages that took too long.
+  static Status receive_blocking(Communicator& communicator, std::int32_t& value) {
+    return communicator.recv(std::span(&value, 1), 1 - communicator.rank());
+  }
+  // Lets rank 1 answer each of rank 0's messages, after random times, and counts the answers that came too late. Rank 0
+  // receives by `receive`.
   template <typename Receive>
   int late_of(int rounds, Receive receive) {
     std::jthread other([&] {
       std::mt19937 random(11);
       for (int round = 0; round < rounds; ++round) {
         std::int32_t value = 0;
-        ASSERT_TRUE(receive(communicators_[1], value));
+        ASSERT_TRUE(receive_blocking(communicators_[1], value));
         ASSERT_EQ(value, round);
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
         ASSERT_TRUE(communicators_[1].send(std::span<const std::int32_t>(&value, 1), 0));
@@ -59,20 +63,17 @@ class Sleeper : public testing::Test {
 };
 
 TEST_F(Sleeper, ThatDrivesMissesNoEvent) {
-  const auto receive = [](Communicator& communicator, std::int32_t& value) {
-    return communicator.recv(std::span(&value, 1), 1 - communicator.rank());
-  };
   constexpr int kSleeps = 10'000 / testing_support::kSlower;
   constexpr int kRounds = 500;
   std::uint64_t sleeps = 0;
   while (sleeps < kSleeps) {
-    ASSERT_EQ(late_of(kRounds, receive), 0);
+    ASSERT_EQ(late_of(kRounds, receive_blocking), 0);
     sleeps = adapter_of(0).sleeps + adapter_of(1).sleeps;
   }
   EXPECT_GT(adapter_of(0).rings + adapter_of(1).rings, 0u);
 }
 
-// The program only looks whether the call is done, so that the progress thread drives and sleeps.
+// Rank 0 only looks whether its call is done, so that the progress thread drives and sleeps. Rank 1 never wakes it.
 TEST_F(Sleeper, ThatServesTheProcessMissesNoEvent) {
   const auto receive = [](Communicator& communicator, std::int32_t& value) -> Status {
     auto work = communicator.recv_async(&value, 1, DataType::Int32, 1 - communicator.rank());
@@ -82,7 +83,7 @@ TEST_F(Sleeper, ThatServesTheProcessMissesNoEvent) {
   };
   constexpr int kRounds = 1'000 / testing_support::kSlower;
   EXPECT_EQ(late_of(kRounds, receive), 0);
-  EXPECT_GT(adapter_of(0).sleeps + adapter_of(1).sleeps, 0u);
+  EXPECT_GT(adapter_of(0).sleeps, 0u);
 }
 
 }  // namespace
