@@ -42,13 +42,14 @@ void PutRecovery::begin(std::uint32_t attempt) {
 
 Status PutRecovery::on_new_channels(NewChannels word) {
   const auto ahead = static_cast<std::int32_t>(word.attempt - attempt_);
-  // The peer has not yet heard of the attempt of this end.
-  if (ahead < 0) return {};
-  if (ahead > 0) {
+  const bool expected = !connected() && !theirs_;
+  if (ahead != 1 && !(ahead == 0 && expected)) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("word: new channels of attempt {}, at attempt {} here", word.attempt, attempt_)};
+  }
+  if (ahead == 1) {
     if (reason_.empty()) reason_ = "the peer lost its channels";
     begin(word.attempt);
-  } else if (theirs_ || state_ == State::Connected || state_ == State::Joining) {
-    return Error{ErrorCode::Mismatch, fmt::format("word: the channels of attempt {} are named twice", word.attempt)};
   }
   theirs_ = std::move(word);
   return {};
@@ -56,6 +57,7 @@ Status PutRecovery::on_new_channels(NewChannels word) {
 
 Status PutRecovery::on_ready(const ChannelsReady& word) {
   const auto ahead = static_cast<std::int32_t>(word.attempt - attempt_);
+  // The peer had not yet heard that this end begins again.
   if (ahead < 0) return {};
   if (ahead > 0 || !theirs_ || peer_ready_) {
     return Error{ErrorCode::Mismatch,

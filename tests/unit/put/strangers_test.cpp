@@ -183,7 +183,8 @@ TEST(PutStranger, WordsAreChecked) {
   refused(WantSlots{2, false}, "lane is 2, must be below 2");
   refused(HaveSlots{0, {1, 2}, {}}, "lane 0 has other slots already");
   refused(NewChannels{1, {}, {}}, "it names 0 channels, and there are 1 here");
-  refused(NewChannels{0, {{}}, {}}, "the channels of attempt 0 are named twice");
+  refused(NewChannels{0, {{}}, {}}, "new channels of attempt 0, at attempt 0 here");
+  refused(NewChannels{2, {{}}, {}}, "new channels of attempt 2, at attempt 0 here");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {0, 0, 0}}}, "it names lane 0 twice");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {1, 0, 0}, {0, 0, 0}}}, "it names 3 lanes of 2");
   refused(ChannelsReady{0}, "ready for attempt 0, at attempt 0 here");
