@@ -349,10 +349,14 @@ Status Engine::end_work(std::string_view call) {
 }
 
 // Says whether this rank may go without a loss for `peer`. A root may be done long before a peer enters the call and
-// reads.
-bool Engine::may_close(Rank peer) const {
-  return peer == rank() || control_->has_left(peer) || !control_->reaches(peer) ||
-         !links_->link(peer)->closing_loses_data();
+// reads. Meanwhile the peer's wire may have to be moved, so that the question needs the token.
+bool Engine::may_close(Rank peer) {
+  if (peer == rank() || control_->has_left(peer) || !control_->reaches(peer)) return true;
+  if (!try_token()) return false;
+  static_cast<void>(driver_.round());
+  const bool loses_data = links_->link(peer)->closing_loses_data();
+  release_token();
+  return !loses_data;
 }
 
 void Engine::await_readers(const Deadline& deadline) {

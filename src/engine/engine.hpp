@@ -163,7 +163,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void drive_queue(std::size_t left, const Deadline& deadline);
   bool await_undriven(const Deadline& deadline) const;
   void await_readers(const Deadline& deadline);
-  bool may_close(Rank peer) const;
+  bool may_close(Rank peer);
   bool try_token() { return gate_.try_drive(); }
   bool take_idle_token();
   void release_token() { gate_.end_drive(); }
