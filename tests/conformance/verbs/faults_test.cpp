@@ -23,7 +23,7 @@ class FaultyRun {
   void run() {
     FakeBehaviour behaviour;
     behaviour.seed = seed_;
-    behaviour.piece_bytes = 1U << (6 + below(10));
+    behaviour.piece_bytes = 256U << below(8);
     behaviour.delay_us = static_cast<std::uint32_t>(below(200));
     fake_.behave(&behaviour);
     arm_fault();
@@ -62,7 +62,7 @@ class FaultyRun {
       fake_.fail(kFunctions[below(kFunctions.size())], static_cast<int>(below(20)), 1 + static_cast<int>(below(3)),
                  ENOMEM);
     }
-    if (kind_ == Kind::SomeLost) fake_.lose(0, 1 + static_cast<int>(below(100)));
+    if (kind_ == Kind::SomeLost) fake_.lose(0, 1 + static_cast<int>(below(30)));
     pause_us_ = below(5'000);
     length_us_ = below(20'000);
   }
@@ -115,7 +115,9 @@ class FaultyRun {
 
 class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<int> {
  protected:
-  Environment environment_{{{"WREATH_IB_QUEUE_PAIRS", std::to_string(GetParam())}, {"WREATH_IB_TIMEOUT", "8"}}};
+  Environment environment_{{{"WREATH_IB_QUEUE_PAIRS", std::to_string(GetParam())},
+                            {"WREATH_IB_TIMEOUT", "8"},
+                            {"WREATH_BUFFER_BYTES", "1M"}}};
 };
 
 TEST_P(VerbsFaults, GiveRightDataOrANamedError) {

@@ -190,8 +190,8 @@ void move(QueuePair& pair, QueuePair& target, Request& request) {
     if (bytes > 0) write(pair, request, *region, bytes);
   }
   request.moved += bytes;
-  if (bytes < left) return;
   pair.retries = pair.rnr_retries = 0;
+  if (bytes < left) return;
   ++pair.executed;
   ++network().counters.writes;
   network().counters.bytes += request.bytes;
