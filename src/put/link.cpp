@@ -162,7 +162,8 @@ bool PutLink::idle() const {
 
 bool PutLink::closing_loses_data() const {
   if (broken_ || queues_.empty() || !port_->poll()) return false;
-  return !idle() || sender_.repeats();
+  const bool carries = std::ranges::any_of(queues_, [](const PutQueue& queue) { return queue.carries_messages(); });
+  return carries || (!recovery_.connected() && sender_.unended_bytes() > 0) || sender_.repeats();
 }
 
 // Puts that the adapter did not take are tried again without an event.

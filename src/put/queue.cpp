@@ -49,6 +49,14 @@ Result<std::size_t> PutQueue::flush() {
   return bytes;
 }
 
+bool PutQueue::carries_messages() const {
+  for (std::uint64_t at = first_; at != next_; ++at) {
+    const Owner& owner = owners_[at % owners_.size()];
+    if (!owner.ended && owner.owner.kind == PutOwner::Kind::Message) return true;
+  }
+  return false;
+}
+
 void PutQueue::clear() {
   waiting_.clear();
   first_ = next_;

@@ -41,6 +41,8 @@ class PutQueue {
   bool all_taken() const { return waiting_.empty(); }
   // Returns whether all puts have ended.
   bool idle() const { return next_ == first_; }
+  // Returns whether puts of messages have not ended. What else was put, as credit, is of no use to a peer that left.
+  bool carries_messages() const;
   // Forgets all puts, for a channel that was reset. Numbers go on.
   void clear();
 

@@ -90,6 +90,19 @@ TEST_P(VerbsWays, MessagesLongerThanTheLargestWriteAreCut) {
   EXPECT_EQ(cost.registrations, 0U);
 }
 
+// The credit for the last message is under way to a rank that has left: nobody waits until its retries end.
+TEST_P(VerbsWays, RanksThatLeaveOneByOneWaitForNothing) {
+  std::vector<std::byte> memory(kMiB);
+  std::chrono::steady_clock::time_point begin;
+  for (int round = 0; round < 5; ++round) {
+    LocalRanks ranks = ranks_with();
+    send_all(ranks, memory, 1);
+    begin = std::chrono::steady_clock::now();
+    ranks.communicators().clear();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << "round " << round;
+  }
+}
+
 // A cached registration would name the pages that were there before.
 TEST_P(VerbsWays, PagesThatAreMappedAnewAtTheSameAddressAreSent) {
   FakeBehaviour pinning;
