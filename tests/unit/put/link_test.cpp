@@ -167,10 +167,11 @@ TEST(PutLink, FourTimesAsManySmallMessagesAsSlotsMayBeUnread) {
     std::uint32_t room;
   };
   for (const std::uint32_t slots : {1U, 4U}) {
-    for (const auto& [bytes, room] : {Load{0, 4 * slots}, Load{kCopiedBytes, 4 * slots}, Load{kSlotBytes, slots}}) {
+    for (const Load& load : {Load{0, 4 * slots}, Load{kCopiedBytes, 4 * slots}, Load{kSlotBytes, slots}}) {
+      const std::uint32_t room = load.room;
       Pair pair(shape_of(1, slots), {});
       Stream stream(pair, 0, 0);
-      for (std::uint32_t i = 0; i < 8 * slots; ++i) stream.add(bytes, Way::Staged);
+      for (std::uint32_t i = 0; i < 8 * slots; ++i) stream.add(load.bytes, Way::Staged);
       for (int i = 0; i < 1000; ++i) {
         stream.send_all();
         ASSERT_TRUE(pair.round());
@@ -186,7 +187,7 @@ TEST(PutLink, FourTimesAsManySmallMessagesAsSlotsMayBeUnread) {
                             stream.send_all();
                             return stream.sent() == expected || stream.seen() * 2 < room;
                           }))
-            << slots << " slots, " << bytes << " bytes, message " << i;
+            << slots << " slots, " << load.bytes << " bytes, message " << i;
       }
     }
   }
