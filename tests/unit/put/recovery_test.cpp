@@ -86,6 +86,28 @@ TEST(PutRecovery, MessagesArePutAgainAndCounted) {
   EXPECT_GT(pair.ends[0].link->counts().repeated + pair.ends[1].link->counts().repeated, 0U);
 }
 
+// Each time a credit put is lost with its channel.
+TEST(PutRecovery, CreditsThatWereLostDoNotCountAsUnderWay) {
+  Pair pair(shape_of(1, 1), {});
+  Stream stream(pair, 0, 0);
+  for (int i = 0; i < 60; ++i) stream.add(8, Way::Ordinary);
+  for (std::uint64_t loss = 1; loss <= 6; ++loss) {
+    for (int i = 0; i < 200; ++i) {
+      stream.send_all();
+      ASSERT_TRUE(pair.round());
+    }
+    stream.take_all();
+    ASSERT_TRUE(pair.ends[1].link->progress(true));
+    ASSERT_EQ(pair.ends[1].link->counts().credits, loss);
+    pair.network.lose(pair.ends[1].adapter(), true);
+  }
+  EXPECT_TRUE(drive(pair, [&] {
+    stream.send_all();
+    stream.take_all();
+    return stream.done();
+  }));
+}
+
 // The call is held until the message is put again, since the peer would wait for it in vain.
 TEST(PutRecovery, ACopiedMessageWhoseChannelIsLostIsInFlightAgain) {
   Whims whims;
