@@ -45,7 +45,7 @@ struct Put {
 
 struct PutEvent {
   enum class Kind : std::uint8_t {
-    Ended,  // the adapter no longer reads the memory of put `number`
+    Ended,  // the peer has the bytes of put `number` and was told; the adapter no longer reads its memory
     Told,   // the peer told `told`, and the bytes of that put are here
     Lost,   // the channel has failed: it takes no more puts before reset()
   };
