@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
-#include "transports/verbs/library.hpp"
 #include "src/topology/rdma_ports.hpp"
+#include "transports/verbs/library.hpp"
 #include "transports/verbs/settings.hpp"
 
 namespace wreath {

@@ -1,8 +1,8 @@
 // Tests the choice of a port and of its GID, by plain values.
-#include "src/topology/rdma_ports.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/topology/rdma_ports.hpp"
 
 namespace wreath {
 namespace {
