@@ -50,8 +50,10 @@ Status try_to_register(const VerbsDevice& device) {
   const auto bytes = setting_bytes(Setting::BufferBytes);
   if (!bytes) return bytes.error();
   if (lock_complaint(*bytes, lock_limit()).empty()) return {};
-  std::vector<std::byte> memory(*bytes);
-  const auto registered = device.register_memory(memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  // Nothing writes this memory: each communicator tries, and zeros would take longer than all else.
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(*bytes);
+  const auto registered =
+      device.register_memory({memory.get(), *bytes}, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (!registered) return Error{ErrorCode::Unavailable, registered.error().message};
   device.library().dereg_mr(*registered);
   return {};
