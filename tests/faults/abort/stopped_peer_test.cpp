@@ -158,7 +158,8 @@ void stop_and_abort(Job& job, int stopped, int delay_us) {
 TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
   const Case& shape = GetParam();
   if (shape.memory == "device" && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
-  if (const std::string why = test::why_skipped(shape.transport); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = test::why_skipped(shape.transport); !why.empty())
+    GTEST_SKIP() << why << test::kNeedsAdapters;
   const int count = rounds(kSanitized ? 5 : 10, 250);
   Job job("aborting", kRanks,
           {{"transport", shape.transport},

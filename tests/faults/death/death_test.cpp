@@ -85,7 +85,8 @@ void kill_one(const Shape& shape, int victim, int delay_us) {
 
 void kill_many(const Shape& shape) {
   if (shape.device && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
-  if (const std::string why = test::why_skipped(shape.transport); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = test::why_skipped(shape.transport); !why.empty())
+    GTEST_SKIP() << why << test::kNeedsAdapters;
   const Resources before = resources_of();
   const int count = rounds(3, 50);
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {

@@ -47,7 +47,8 @@ WREATH_ROLE(waiting) {
 class Wires : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (const std::string why = test::why_skipped(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = test::why_skipped(GetParam()); !why.empty())
+      GTEST_SKIP() << why << test::kNeedsAdapters;
   }
 };
 
