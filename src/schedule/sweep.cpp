@@ -75,11 +75,7 @@ class Sweep {
   }
 
   Error named(const Error& error, std::string_view point) const {
-    const std::string root = has_root(problem_.collective) ? fmt::format(", root {}", problem_.root) : "";
-    return {error.code,
-            fmt::format("{} {} on {} ranks{}, {}, {} data lanes: {}", algorithm_.name, name(algorithm_.collective),
-                        problem_.ranks, root, point, machine_.data_lanes(), error.message),
-            error.failed_rank};
+    return in_problem(algorithm_, problem_, error, fmt::format("{}, {} data lanes", point, machine_.data_lanes()));
   }
 
   Status values(const std::string& point) {
@@ -121,7 +117,7 @@ Result<std::uint64_t> verify_all(const Algorithm& algorithm, const Problem& prob
     Result<std::vector<Lowered>> programs = lower_all(algorithm, problem, data_lanes);
     if (!programs) return programs.error();
     Result<Machine> machine = Machine::link(*programs);
-    if (!machine) return machine.error();
+    if (!machine) return in_problem(algorithm, problem, machine.error());
     Result<std::uint64_t> proved = Sweep(algorithm, problem, *machine).run();
     if (!proved) return proved.error();
     points += *proved;

@@ -79,13 +79,21 @@ Status check_options(const Claim& claim, const VerifyOptions& options) {
                fmt::format("{} counts of blocks, not {}", options.block_counts.size(), wanted)};
 }
 
+Error in_problem(const Algorithm& algorithm, const Problem& problem, const Error& error, std::string_view point) {
+  const std::string root = has_root(problem.collective) ? fmt::format(", root {}", problem.root) : "";
+  return {error.code,
+          fmt::format("{} {} on {} ranks{}{}{}: {}", algorithm.name, name(algorithm.collective), problem.ranks, root,
+                      point.empty() ? "" : ", ", point, error.message),
+          error.failed_rank};
+}
+
 Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
   const bool is_rank = problem.root >= 0 && problem.root < problem.ranks;
   if (problem.ranks < 1 || !is_rank || !algorithm.supports(problem)) return unsupported(algorithm, problem);
   std::vector<Lowered> programs;
   for (Rank rank = 0; rank < problem.ranks; ++rank) {
     Result<Lowered> lowered = lower(algorithm.build(problem, rank), rank, data_lanes);
-    if (!lowered) return lowered.error();
+    if (!lowered) return in_problem(algorithm, problem, lowered.error());
     programs.push_back(*std::move(lowered));
   }
   return programs;

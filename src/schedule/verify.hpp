@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "src/schedule/machine.hpp"
@@ -15,6 +16,9 @@
 #include "wreath/result.hpp"
 
 namespace wreath {
+
+// Puts a row's problem before an error: "binomial broadcast on 4 ranks, root 1: ". A point of it comes in between.
+Error in_problem(const Algorithm& algorithm, const Problem& problem, const Error& error, std::string_view point = {});
 
 // Returns the lowered schedules of all ranks.
 Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes);

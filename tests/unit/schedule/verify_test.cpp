@@ -323,6 +323,19 @@ TEST(Verify, RefusesWhatNoExecutorMayBeGiven) {
   EXPECT_FALSE(verify(row, {Collective::AllReduce, 0}, of(1)));
 }
 
+TEST(Verify, NamesTheProblemOfALineThatCannotBe) {
+  Algorithm row = *find_algorithm(Collective::Broadcast, "binomial");
+  row.build = [](const Problem&, Rank me) {
+    Schedule schedule(1);
+    schedule.lane().send(me, output(0));
+    return schedule;
+  };
+  const std::string fault =
+      "binomial broadcast on 4 ranks, root 1: rank 0: schedule lane 0 line 0: exchanges a message with itself";
+  EXPECT_EQ(verify(row, {Collective::Broadcast, 4, 1}, of(9)).error().message, fault);
+  EXPECT_EQ(verify_all(row, {Collective::Broadcast, 4, 1}).error().message, fault);
+}
+
 TEST(Verify, RefusesMoreTilesThanItCanHold) {
   VerifyOptions options = of(std::uint64_t{1} << 40);
   options.tile_bytes = 1;
