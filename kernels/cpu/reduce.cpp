@@ -146,11 +146,11 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
 
 // Quotients of integers are formed in floats that hold all values of T (see Quotient).
 template <typename T>
-using Real = std::conditional_t<sizeof(T) == 1, float, double>;
+using Real = std::conditional_t<sizeof(T) <= 2, float, double>;
 
 template <typename T, class D>
 HWY_INLINE hn::Vec<D> load_as_reals(D d, const T* source) {
-  if constexpr (sizeof(T) == 1) {
+  if constexpr (sizeof(T) <= 2) {
     return hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<D>(), load(hn::Rebind<T, D>(), source)));
   } else {
     const hn::Rebind<std::int32_t, D> signed_words;
@@ -165,7 +165,7 @@ HWY_INLINE hn::Vec<D> load_as_reals(D d, const T* source) {
 template <typename T, class D>
 HWY_INLINE hn::Vec<hn::Rebind<T, D>> truncated(D /*d*/, hn::Vec<D> value) {
   const hn::Rebind<T, D> stored;
-  if constexpr (sizeof(T) == 1) {
+  if constexpr (sizeof(T) <= 2) {
     return hn::DemoteTo(stored, hn::ConvertTo(hn::RebindToSigned<D>(), value));
   } else {
     return hn::BitCast(stored, hn::DemoteTo(hn::Rebind<std::int32_t, D>(), value));
@@ -282,6 +282,8 @@ struct Conversion {
 // number and the error is less.
 template <typename T>
 struct Quotient {
+  static_assert(sizeof(T) <= 2 || sizeof(T) == 4,
+                "no float here holds this integer: write its load_as_reals and truncated, or divide it alone (divide)");
   using Sum = Real<T>;
   const T* source;
   Sum inverse;
