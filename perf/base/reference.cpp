@@ -25,6 +25,14 @@ void write_all(std::span<const double> values, std::byte* target) {
   }
 }
 
+// Writes floats of less than 32 bits, which the reference rounds.
+void round_all(DataType dtype, std::span<const double> values, std::byte* target) {
+  std::vector<float> wide(values.begin(), values.end());
+  const auto* source = reinterpret_cast<const std::byte*>(wide.data());
+  combine_reference(arithmetic(dtype, ReduceOp::Sum, 1), target, Form::Data, &source, 1,
+                    {Form::Partial, -1, Form::Data}, wide.size());
+}
+
 }  // namespace
 
 Reduction reduction_of(ReduceOp op, Rank rank) {
@@ -57,21 +65,13 @@ void reduce_ranks(DataType dtype, ReduceOp op, std::span<const std::byte* const>
 }
 
 void encode(DataType dtype, std::span<const double> values, std::byte* target) {
-  switch (dtype) {
-    case DataType::Int8: return write_all<std::int8_t>(values, target);
-    case DataType::Uint8: return write_all<std::uint8_t>(values, target);
-    case DataType::Int32: return write_all<std::int32_t>(values, target);
-    case DataType::Uint32: return write_all<std::uint32_t>(values, target);
-    case DataType::Int64: return write_all<std::int64_t>(values, target);
-    case DataType::Uint64: return write_all<std::uint64_t>(values, target);
-    case DataType::Float32: return write_all<float>(values, target);
-    case DataType::Float64: return write_all<double>(values, target);
-    default: break;  // the reference rounds narrower floats
-  }
-  std::vector<float> wide(values.begin(), values.end());
-  const auto* source = reinterpret_cast<const std::byte*>(wide.data());
-  combine_reference(arithmetic(dtype, ReduceOp::Sum, 1), target, Form::Data, &source, 1,
-                    {Form::Partial, -1, Form::Data}, wide.size());
+  for_dtype(dtype, [&]<typename T>(T) {
+    if constexpr (NarrowFormat<T>::kExists) {
+      round_all(dtype, values, target);
+    } else {
+      write_all<T>(values, target);
+    }
+  });
 }
 
 }  // namespace wreath::perf

@@ -23,21 +23,7 @@ void store(std::byte* target, std::size_t index, double value) {
 using Store = void (*)(std::byte* target, std::size_t index, double value);
 
 Store store_of(DataType dtype) {
-  switch (dtype) {
-    case DataType::Int8: return store<std::int8_t>;
-    case DataType::Uint8: return store<std::uint8_t>;
-    case DataType::Int32: return store<std::int32_t>;
-    case DataType::Uint32: return store<std::uint32_t>;
-    case DataType::Int64: return store<std::int64_t>;
-    case DataType::Uint64: return store<std::uint64_t>;
-    case DataType::Float16: return store<Float16>;
-    case DataType::Float32: return store<float>;
-    case DataType::Float64: return store<double>;
-    case DataType::BFloat16: return store<BFloat16>;
-    case DataType::Float8E4M3: return store<Float8E4M3>;
-    case DataType::Float8E5M2: return store<Float8E5M2>;
-  }
-  return nullptr;
+  return for_dtype(dtype, []<typename T>(T) -> Store { return store<T>; });
 }
 
 std::vector<std::uint64_t> starts_of(const std::vector<std::uint64_t>& counts) {

@@ -50,21 +50,7 @@ struct Inputs {
 using Combine = void (*)(const OneThread&, const Arithmetic&, const BlockWork&);
 
 Combine combine_of(DataType dtype) {
-  switch (dtype) {
-    case DataType::Int8: return block_combine<std::int8_t, OneThread>;
-    case DataType::Uint8: return block_combine<std::uint8_t, OneThread>;
-    case DataType::Int32: return block_combine<std::int32_t, OneThread>;
-    case DataType::Uint32: return block_combine<std::uint32_t, OneThread>;
-    case DataType::Int64: return block_combine<std::int64_t, OneThread>;
-    case DataType::Uint64: return block_combine<std::uint64_t, OneThread>;
-    case DataType::Float16: return block_combine<Float16, OneThread>;
-    case DataType::Float32: return block_combine<float, OneThread>;
-    case DataType::Float64: return block_combine<double, OneThread>;
-    case DataType::BFloat16: return block_combine<BFloat16, OneThread>;
-    case DataType::Float8E4M3: return block_combine<Float8E4M3, OneThread>;
-    case DataType::Float8E5M2: return block_combine<Float8E5M2, OneThread>;
-  }
-  return nullptr;
+  return for_dtype(dtype, []<typename T>(T) -> Combine { return block_combine<T, OneThread>; });
 }
 
 struct Case {
