@@ -30,15 +30,24 @@ std::string plain(std::string_view text) {
   return plain;
 }
 
+// Returns whether a line has the whole word: uint16 and int16_t are other words than int16.
+bool has_word(const std::string& line, const std::string& word) {
+  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_part(line[at - 1])) && (end == line.size() || !is_part(line[end]))) return true;
+  }
+  return false;
+}
+
 // Returns the files of the product that name the dtype, in any spelling.
 std::vector<std::string> files_that_name(DataType dtype) {
   const std::string wanted = plain(name(dtype));
   std::vector<std::string> found;
   for (const SourceFile& file : source_files({".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".py"})) {
     if (file.path.starts_with("tests/")) continue;
-    const bool names = std::any_of(file.lines.begin(), file.lines.end(), [&](const std::string& line) {
-      return plain(line).find(wanted) != std::string::npos;
-    });
+    const bool names = std::any_of(file.lines.begin(), file.lines.end(),
+                                   [&](const std::string& line) { return has_word(plain(line), wanted); });
     if (names) found.push_back(file.path);
   }
   return found;
