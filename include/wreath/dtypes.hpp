@@ -13,8 +13,8 @@
 
 namespace wreath {
 
-// The enum has all dtypes. Float8E4M3 is OCP's e4m3fn: it has no infinities, its NaN is 0x7f, and its largest finite
-// value is 448.
+// The enum has all dtypes. A new one goes to the end, since programs in C were compiled with these numbers. Float8E4M3
+// is OCP's e4m3fn: it has no infinities, its NaN is 0x7f, and its largest finite value is 448.
 enum class DataType : std::uint8_t {
   Int8,
   Uint8,
