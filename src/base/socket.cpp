@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 namespace wreath {
 namespace {
@@ -352,6 +353,12 @@ std::optional<tcp_info> info_of(int socket) {
   return info;
 }
 
+void discard_input(int socket) {
+  std::array<std::byte, 4096> discarded;
+  while (try_recv(socket, discarded) > 0) {
+  }
+}
+
 }  // namespace
 
 std::size_t unacknowledged_bytes(int socket) {
@@ -363,6 +370,23 @@ bool lost_for_good(int socket) {
   constexpr int kTimes = 5;
   const auto info = info_of(socket);
   return info && info->tcpi_retransmits >= kTimes;
+}
+
+// The end of the stream is not waited for: a peer that has nothing to say acknowledges it some 40 ms later. The kernel
+// sends a lost packet again after 0.2 s and more. A host that vanished has lost several by now.
+void finish_sending(int socket) {
+  constexpr int kQuietMs = 2000;
+  // The end of the stream counts as a byte in unacknowledged_bytes().
+  constexpr std::size_t kEndOfStream = 1;
+  ::shutdown(socket, SHUT_WR);
+  discard_input(socket);
+  std::size_t left = unacknowledged_bytes(socket);
+  for (int quiet_ms = 0; quiet_ms < kQuietMs && left > kEndOfStream && !lost_for_good(socket);) {
+    sleep_ms(1);
+    discard_input(socket);
+    const std::size_t before = std::exchange(left, unacknowledged_bytes(socket));
+    quiet_ms = left == before ? quiet_ms + 1 : 0;
+  }
 }
 
 void acknowledge_now(int socket) { set_option(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }

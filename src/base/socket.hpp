@@ -106,6 +106,10 @@ std::size_t unacknowledged_bytes(int socket);
 // Returns whether the kernel has sent the same bytes five times more in vain. It waits 0.2 s, then twice as long each
 // time (6.2 s in all).
 bool lost_for_good(int socket);
+// Ends the sending of a stream that will be closed, and waits until the peer's kernel has all bytes. Whatever comes
+// meanwhile is thrown away: closing with unread input would reset the connection, and the peer would lose what was
+// sent. It leaves a peer that takes nothing for 2 s.
+void finish_sending(int socket);
 // Acknowledges what has been received now, instead of 40 ms later.
 void acknowledge_now(int socket);
 
