@@ -51,8 +51,7 @@ class TcpTransport : public Transport {
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tcp link to rank {}: the offer holds no stream socket", peer.rank)};
     }
-    Fd socket = Fd::of_process(theirs.descriptors.front());
-    theirs.descriptors.erase(theirs.descriptors.begin());
+    Fd socket = Fd::of_process(std::exchange(theirs.descriptors.back(), -1));
     if (integer_option(socket.get(), SO_TYPE) != SOCK_STREAM) {
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tcp link to rank {}: descriptor {} is not a stream socket", peer.rank, socket.get())};
@@ -78,9 +77,9 @@ Error bad_shape(const char* field, std::uint64_t value, const char* rule) {
 
 }  // namespace
 
-// The function connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0], and
-// owns it then. offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends on
-// one host connect() asks for reno congestion control, because pacing halves the speed of loopback.
+// The function connect() needs a connected, authenticated stream socket (TCP, or UNIX) as its offer's last descriptor,
+// and owns it then. offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends
+// on one host connect() asks for reno congestion control, because pacing halves the speed of loopback.
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context) {
   const FifoShape& shape = context.shape;
   if (shape.lanes == 0) return bad_shape("lanes", shape.lanes, "at least 1");

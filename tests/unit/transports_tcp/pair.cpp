@@ -2,6 +2,7 @@
 #include "tests/unit/transports_tcp/pair.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -50,6 +51,7 @@ std::unique_ptr<TcpLink> link_over(Fd socket, const FifoShape& shape, Rank peer)
   context.shape = shape;
   auto transport = find_transport("tcp")->make(context).value();
   Offer theirs;
+  theirs.descriptors.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // of the peer's own offer
   theirs.descriptors.push_back(socket.release());
   auto link = transport->connect({.rank = peer, .process = 1, .host = 1}, std::move(theirs)).value();
   return std::unique_ptr<TcpLink>(static_cast<TcpLink*>(link.release()));
