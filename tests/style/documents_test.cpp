@@ -1,5 +1,5 @@
-// The documents agree with the tree: docs/algorithms.md is the registry's table, and the paths that documents name
-// exist.
+// The documents agree with the tree: docs/algorithms.md is the registry's table, README.md counts the rows of tables,
+// and the paths that documents name exist.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "tests/style/source_tree.hpp"
+#include "wreath/algorithm.hpp"
 #include "wreath/plan.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath {
 namespace {
@@ -28,6 +30,25 @@ TEST(Documents, HaveTheAlgorithmsThatTheRegistryHas) {
   EXPECT_THAT(source_file("docs/algorithms.md").lines,
               testing::ElementsAreArray(lines_of(cost_table(TableStyle::Markdown))))
       << "write it again: cmake --build build/dev --target documents";
+}
+
+// Returns each number that README.md writes before those words.
+std::vector<std::size_t> numbers_of(const std::string& words) {
+  const std::regex number("(\\d+) " + words + "\\b");
+  std::vector<std::size_t> numbers;
+  for (const std::string& line : source_file("README.md").lines) {
+    for (std::sregex_iterator found(line.begin(), line.end(), number), end; found != end; ++found) {
+      numbers.push_back(std::stoul((*found)[1].str()));
+    }
+  }
+  return numbers;
+}
+
+TEST(Documents, CountWhatTheTablesHave) {
+  const auto all_are = [](std::size_t rows) { return testing::AllOf(testing::SizeIs(1), testing::Each(rows)); };
+  EXPECT_THAT(numbers_of("algorithms"), all_are(algorithms().size()));
+  EXPECT_THAT(numbers_of("data types"), all_are(all_dtypes().size()));
+  EXPECT_THAT(numbers_of("operators"), all_are(all_ops().size()));
 }
 
 std::vector<std::string> documents() {
