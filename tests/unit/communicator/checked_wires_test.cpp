@@ -1,37 +1,41 @@
-// Tests checksums of messages over wires: rank 0 asks for them on behalf of all ranks.
+// Tests checksums of messages over all wires: rank 0 asks for them on behalf of all ranks.
 #include <gtest/gtest.h>
 
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "src/communicator/options.hpp"
 #include "tests/support/surroundings.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::checked_wires {
 namespace {
 
-CommunicatorOptions over_tcp(bool check) {
+CommunicatorOptions over(const std::string& wire, bool check) {
   CommunicatorOptions options;
-  options.transports = {"tcp"};
+  options.transports = {wire};
   options.check_wires = check;
   return options;
 }
 
-TEST(CheckedWires, AreAskedForByTheEnvironment) {
+TEST(CheckedWiresOptions, AreAskedForByTheEnvironment) {
   EXPECT_FALSE(complete_options({})->check_wires);
   const test::Environment environment{{{"WREATH_CHECK", "1"}}};
   EXPECT_TRUE(complete_options({})->check_wires);
   EXPECT_TRUE(decode_options(encode_options(complete_options({}).value()))->check_wires);
 }
 
+class CheckedWires : public testing::TestWithParam<std::string> {};
+
 // A peer would refuse a rank that did otherwise than rank 0.
-TEST(CheckedWires, AreAsRankZeroSays) {
+TEST_P(CheckedWires, AreAsRankZeroSays) {
   for (const bool check : {false, true}) {
     const UniqueId id = UniqueId::create().value();
     const auto rank = [&](int me) {
-      Communicator communicator = Communicator::create(id, me, 2, over_tcp(me == 0 ? check : !check)).value();
+      Communicator communicator = Communicator::create(id, me, 2, over(GetParam(), me == 0 ? check : !check)).value();
       Communicator child = communicator.duplicate().value();
       for (const std::size_t count : {1U, 1000U, 5000U, 300'000U}) {
         std::vector<float> values(count, 1.5F);
@@ -44,6 +48,9 @@ TEST(CheckedWires, AreAsRankZeroSays) {
     rank(0);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Over, CheckedWires, testing::ValuesIn(test::usable_wires()),
+                         [](const auto& wire) { return wire.param; });
 
 }  // namespace
 }  // namespace wreath::checked_wires
