@@ -1,8 +1,17 @@
 // A stream transport is one folder (foo/) and one row (registry.cpp). Everything runs over it alone.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "src/base/socket.hpp"
+#include "src/fifo/access.hpp"
 #include "tests/support/row_matrix.hpp"
 
 namespace wreath::test {
@@ -52,6 +61,71 @@ TEST(NewTransport, IsPassedOverWhereItCannotBeUsed) {
   EXPECT_THAT(none.error().message, HasSubstr("unusable: no adapter is here"));
   options.transports = {"unusable", "foo"};
   EXPECT_THAT(Communicator::create_local(2, options).value()[0].transport_to(1), testing::StartsWith("foo"));
+}
+
+constexpr FifoShape kShape{
+    .lanes = 1, .slot_count = 2, .slot_bytes = 64, .first_sequence = 0, .epoch = 1, .checked = true};
+
+Result<std::unique_ptr<Link>> link_by(Offer offer, const FifoShape& shape) {
+  const Endpoint end{.rank = 0, .process = 1, .host = 1};
+  auto transport = find_transport("foo")->make({.self = end, .ranks = 2, .shape = shape}).value();
+  return transport->connect({.rank = 1, .process = 1, .host = 1}, std::move(offer));
+}
+
+std::unique_ptr<Link> link_over(Fd socket, const FifoShape& shape) {
+  Offer offer;
+  offer.descriptors = {::open("/dev/null", O_RDONLY | O_CLOEXEC), socket.release()};
+  return link_by(std::move(offer), shape).value();
+}
+
+// Returns what a link sends of one message.
+std::vector<std::byte> sent_message() {
+  auto [own, other] = socket_pair().value();
+  const std::unique_ptr<Link> link = link_over(std::move(own), kShape);
+  link->prepare(0).value();
+  SendFifo& fifo = link->send_fifo(0);
+  EXPECT_TRUE(has_credit(fifo));
+  std::memset(stage(fifo), 7, kShape.slot_bytes);
+  next_slot(fifo).epoch = kShape.epoch;
+  next_slot(fifo).bytes = kShape.slot_bytes;
+  publish(fifo);
+  EXPECT_GT(link->wire()->in_flight(), kShape.slot_bytes);
+  EXPECT_TRUE(link->wire()->progress(false));
+  EXPECT_EQ(link->wire()->in_flight(), 0u);
+  std::vector<std::byte> frame(1000);
+  frame.resize(static_cast<std::size_t>(std::max<std::ptrdiff_t>(try_recv(other.get(), frame), 0)));
+  return frame;
+}
+
+// Returns what the other end says of that.
+std::string received(const std::vector<std::byte>& frame, const FifoShape& shape) {
+  auto [own, other] = socket_pair().value();
+  const std::unique_ptr<Link> link = link_over(std::move(own), shape);
+  send_all(other.get(), frame, Deadline::after_ms(1000)).value();
+  const auto moved = link->wire()->progress(true);
+  if (!moved) return moved.error().message;
+  return peek(link->recv_fifo(0)) != nullptr ? "a message" : "nothing";
+}
+
+TEST(NewTransport, TakesNothingThatWasAlteredOnItsWay) {
+  std::vector<std::byte> frame = sent_message();
+  ASSERT_GT(frame.size(), kShape.slot_bytes);
+  EXPECT_EQ(received(frame, kShape), "a message");
+  frame.back() ^= std::byte{1};
+  EXPECT_EQ(received(frame, kShape), "foo link to rank 1: a message was altered on its way");
+}
+
+// The frame says that no message was read, and this end began elsewhere.
+TEST(NewTransport, BelievesNoCountOfMessagesThatItDidNotSend) {
+  FifoShape shape = kShape;
+  shape.first_sequence = 5;
+  EXPECT_EQ(received(sent_message(), shape), "foo link to rank 1: more messages were read than were sent");
+}
+
+TEST(NewTransport, RefusesAnOfferWithoutItsStream) {
+  const auto link = link_by({}, kShape);
+  ASSERT_FALSE(link);
+  EXPECT_EQ(link.error().code, ErrorCode::InvalidArgument);
 }
 
 class NewTransportRows : public testing::TestWithParam<Way> {};

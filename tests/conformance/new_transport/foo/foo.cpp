@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/hash.hpp"
 #include "src/base/socket.hpp"
 #include "src/fifo/access.hpp"
 #include "src/fifo/local_fifo.hpp"
@@ -21,7 +22,8 @@ namespace {
 
 // A frame begins with this head. Both ends are the same build on machines of one byte order.
 struct Frame {
-  std::uint32_t bytes = 0;  // of the message that follows
+  std::uint64_t checksum = 0;  // of the message, where the shape asks for it
+  std::uint32_t bytes = 0;     // of the message that follows
   std::uint32_t signature = 0;
   // The frame's sender has read the messages of `lane` before this one.
   std::uint32_t consumed = 0;
@@ -58,6 +60,11 @@ class FooLink final : public Wire {
       lane.consumed = shared.recv_consumed;
       lane.told = lane.acknowledged = shape.first_sequence;
     }
+    // The output has at most a frame of each lane. Pages that nobody writes cost nothing.
+    out_.reserve(lanes_.size() * (sizeof(Frame) + shape.slot_bytes));
+  }
+  ~FooLink() override {
+    if (!broken_) finish_sending(socket_.get());
   }
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
@@ -79,9 +86,13 @@ class FooLink final : public Wire {
   // A peer that is done and gone takes no more frames, and needs none that only say what was consumed.
   bool send_blocked() const override { return !broken_ && sent_ < out_.size(); }
   std::size_t in_flight() const override {
-    std::size_t messages = unsent_messages_;
-    for (const FooLane& lane : lanes_) messages += lane.send.next - lane.outgoing.next;
-    return messages;
+    std::size_t bytes = out_has_messages_ ? out_.size() - sent_ : 0;
+    for (const FooLane& lane : lanes_) {
+      for (std::uint32_t message = lane.outgoing.next; message != lane.send.next; ++message) {
+        bytes += sizeof(Frame) + lane.send.slots[message & (shape_.slot_count - 1)].bytes;
+      }
+    }
+    return bytes;
   }
   bool closing_loses_data() const override { return send_blocked() || unacknowledged_bytes(socket_.get()) > 0; }
 
@@ -100,11 +111,12 @@ class FooLink final : public Wire {
         frame.signature = slot->signature;
         frame.epoch = slot->epoch;
         frame.messages = 1;
+        if (shape_.checked) frame.checksum = checksum({address_of(*slot), slot->bytes});
       }
       append({reinterpret_cast<const std::byte*>(&frame), sizeof frame});
       if (slot != nullptr) {
         append({address_of(*slot), frame.bytes});
-        ++unsent_messages_;
+        out_has_messages_ = true;
         consume(lane.outgoing);
       }
       lane.told = frame.consumed;
@@ -118,7 +130,7 @@ class FooLink final : public Wire {
       if (sent_ == out_.size()) {
         out_.clear();
         sent_ = 0;
-        unsent_messages_ = 0;
+        out_has_messages_ = false;
         fill();
       }
       if (out_.empty()) return moved;
@@ -146,9 +158,14 @@ class FooLink final : public Wire {
     }
   }
 
+  // The head is a stranger's. A message may come before this rank prepares its lane, so memory for it is made here.
   Status take_head() {
-    if (frame_.lane >= shape_.lanes || frame_.bytes > shape_.slot_bytes) return lost("a frame that cannot be");
+    if (frame_.lane >= shape_.lanes || frame_.bytes > shape_.slot_bytes || frame_.messages > 1) {
+      return lost("a frame that cannot be");
+    }
     FooLane& lane = lanes_[frame_.lane];
+    const std::uint32_t outstanding = lane.outgoing.next - lane.acknowledged;
+    if (frame_.consumed - lane.acknowledged > outstanding) return lost("more messages were read than were sent");
     lane.acknowledged = frame_.consumed;
     if (frame_.messages == 0) return {};
     if (!has_credit(lane.incoming)) return lost("more messages than slots");
@@ -160,6 +177,9 @@ class FooLink final : public Wire {
   }
 
   Status end_message() {
+    if (shape_.checked && checksum({target_, frame_.bytes}) != frame_.checksum) {
+      return lost("a message was altered on its way");
+    }
     FooLane& lane = lanes_[frame_.lane];
     SlotHeader& slot = next_slot(lane.incoming);
     slot.epoch = frame_.epoch;
@@ -180,8 +200,8 @@ class FooLink final : public Wire {
   LocalFifos fifos_;
   std::vector<FooLane> lanes_;
   std::vector<std::byte> out_;
-  std::size_t sent_ = 0;             // of out_
-  std::size_t unsent_messages_ = 0;  // in out_
+  std::size_t sent_ = 0;  // of out_
+  bool out_has_messages_ = false;
   Frame frame_;
   std::span<std::byte> wanted_;  // the bytes to read next
   // The place of the message that is being read; null while its head is read.
@@ -195,7 +215,11 @@ class FooTransport final : public Transport {
   Status reachable(const Endpoint&, const Endpoint&) const override { return {}; }
   Result<Offer> offer(const Endpoint&) override { return Offer(); }
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
-    Fd socket = Fd::of_process(std::exchange(theirs.descriptors.at(0), -1));
+    if (theirs.descriptors.empty()) {
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("foo link to rank {}: the offer holds no stream socket", peer.rank)};
+    }
+    Fd socket = Fd::of_process(std::exchange(theirs.descriptors.back(), -1));
     return std::unique_ptr<Link>(std::make_unique<FooLink>(peer.rank, std::move(socket), shape_));
   }
 
