@@ -51,7 +51,8 @@ class Link {
   virtual ~Link() = default;
   virtual SendFifo& send_fifo(std::uint16_t lane) = 0;
   virtual RecvFifo& recv_fifo(std::uint16_t lane) = 0;
-  // Makes sure that staging memory exists for `lane`; may allocate. It is called before a lane's first message.
+  // Makes sure that staging memory exists for `lane`; may allocate. It is called before this rank's first message of a
+  // lane. The peer's first one may come sooner.
   virtual Status prepare(std::uint16_t lane) = 0;
   // Says whether messages published to the peer would be lost if this end closed now. Any thread may ask while no
   // driver is at work.
