@@ -283,7 +283,7 @@ struct Conversion {
 template <typename T>
 struct Quotient {
   static_assert(sizeof(T) <= 2 || sizeof(T) == 4,
-                "no float here holds this integer: write its load_as_reals and truncated, or divide it alone (divide)");
+                "write load_as_reals and truncated for integers of this size, or divide them alone (divide_integers)");
   using Sum = Real<T>;
   const T* source;
   Sum inverse;
