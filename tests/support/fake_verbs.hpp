@@ -25,7 +25,7 @@ struct FakeAdapter {
   FakePort port[2] = {};
 };
 
-// What the machine has. Any limit is what calls are refused by.
+// Describes the adapters of the machine. Calls that exceed a limit are refused.
 struct FakeNetwork {
   int adapters = 2;
   FakeAdapter adapter[4] = {{"fake_0", 0x0200'00ff'fe01'0000},
@@ -42,7 +42,7 @@ struct FakeNetwork {
   bool dma_buf = true;
 };
 
-// How the adapters behave from now on.
+// Says how the adapters behave from now on.
 struct FakeBehaviour {
   std::uint64_t seed = 1;
   std::uint32_t piece_bytes = 16'384;  // the most that is copied at once

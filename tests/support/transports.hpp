@@ -1,4 +1,4 @@
-// The transports that tests run over: the rows of the table that can be used on this machine. An adapter's transport is
+// Lists the transports that tests run over: the rows of the table that can be used on this machine. An adapter's transport is
 // one of them in entries of ctest where the tests' own library stands for its adapters.
 #pragma once
 
