@@ -1,5 +1,5 @@
-// Lists the transports that tests run over: the rows of the table that can be used on this machine. An adapter's transport is
-// one of them in entries of ctest where the tests' own library stands for its adapters.
+// Lists the transports that tests run over: the rows of the table that can be used on this machine. In entries of ctest
+// where the tests' own library stands for adapters, an adapter's transport is one of them.
 #pragma once
 
 #include <string>
