@@ -57,6 +57,7 @@ TEST_P(Wires, LetARankSleepUntilAMessageComes) {
     Job job("waiting", 2, {{"transport", GetParam()}, {"count", count}, {"arrival_ms", "10000"}},
             {{"WREATH_SPIN_US", "0"}});
     ASSERT_TRUE(job.share_id()) << job.logs();
+    double least_share = 1;  // a machine with other work only adds to it
     for (int round = 0; round < 3; ++round) {
       ASSERT_TRUE(job[0].wait_for("waited ", 20'000 * kSlower)) << job.logs();
       std::istringstream line(job[0].lines().back().substr(7));
@@ -66,8 +67,9 @@ TEST_P(Wires, LetARankSleepUntilAMessageComes) {
       line >> waited_ms >> worked_ms >> right;
       EXPECT_EQ(right, 1) << job.logs();
       EXPECT_GE(waited_ms, kPauseMs * 9 / 10);
-      EXPECT_LE(worked_ms, waited_ms / 8) << "it did not sleep";
+      least_share = std::min(least_share, static_cast<double>(worked_ms) / static_cast<double>(waited_ms));
     }
+    EXPECT_LE(least_share, 0.125) << "it did not sleep";
     EXPECT_EQ(job[0].join(20'000 * kSlower), 0) << job.logs();
     EXPECT_EQ(job[1].join(20'000 * kSlower), 0) << job.logs();
   }
