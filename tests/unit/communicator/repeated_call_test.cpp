@@ -130,7 +130,7 @@ TEST_F(Remembered, ForgetTheOldestWhereThereAreMany) {
   constexpr std::size_t kMany = 2000;
   for (std::size_t count = 1; count <= kMany; ++count) remember(call_of(count));
   std::size_t found = 0;
-  for (std::size_t count = 1; count <= kMany; ++count) found += finds(call_of(count)) ? 1 : 0;
+  for (std::size_t count = 1; count <= kMany; ++count) found += finds(call_of(count)) ? 1U : 0U;
   EXPECT_EQ(found, 128U);
   EXPECT_TRUE(finds(call_of(kMany)));
   EXPECT_FALSE(finds(call_of(1)));
