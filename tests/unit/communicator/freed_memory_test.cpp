@@ -12,14 +12,15 @@
 
 #include "src/base/region.hpp"
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/transports.hpp"
 
 namespace wreath {
 namespace {
 
-class FreedMemory : public testing::TestWithParam<const char*> {};
+class FreedMemory : public testing::TestWithParam<std::string> {};
 
-INSTANTIATE_TEST_SUITE_P(Transports, FreedMemory, testing::Values("inproc", "shm", "tcp"),
-                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Transports, FreedMemory, testing::ValuesIn(test::usable_transports()),
+                         [](const auto& each) { return each.param; });
 
 using Allocated = std::remove_cvref_t<decltype(allocate(1).value())>;
 

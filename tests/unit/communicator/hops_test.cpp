@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/transports.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
@@ -42,7 +43,7 @@ void call(std::vector<Communicator>& ranks, std::size_t count, int calls) {
   for (std::thread& thread : threads) thread.join();
 }
 
-class Hops : public ::testing::TestWithParam<const char*> {};
+class Hops : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Hops, BlockingCallsTakeNone) {
   CommunicatorOptions options;
@@ -60,8 +61,8 @@ TEST_P(Hops, BlockingCallsTakeNone) {
   EXPECT_LT(switches_of("wreath-progress") - before, kCalls / 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Hops, ::testing::Values("inproc", "shm", "tcp"),
-                         [](const auto& transport) { return std::string(transport.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Hops, ::testing::ValuesIn(test::usable_transports()),
+                         [](const auto& transport) { return transport.param; });
 
 }  // namespace
 }  // namespace wreath

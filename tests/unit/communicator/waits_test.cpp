@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "src/base/progress.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
+#include "tests/support/transports.hpp"
 #include "wreath/transport.hpp"
 
 namespace {
@@ -68,7 +70,7 @@ TEST_P(Waits, AreEndedByPeersWhereRanksShareCores) {
   EXPECT_LT(fewest, kCalls / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Waits, testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Waits, testing::ValuesIn(test::usable_transports()),
                          [](const auto& row) { return row.param; });
 
 // While it is closed, the gate keeps the progress thread from its work.

@@ -10,6 +10,7 @@
 
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
+#include "tests/support/transports.hpp"
 
 namespace wreath::test {
 namespace {
@@ -113,7 +114,7 @@ TEST_P(Writers, AreComparedWithWhoHearsThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Writers, testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Over, Writers, testing::ValuesIn(test::usable_transports()),
                          [](const auto& transport) { return transport.param; });
 
 }  // namespace
