@@ -168,6 +168,14 @@ int write_files(const Report& report, const Kept* beside) {
 
 using command_line::fail;
 
+// Returns whether --json is also written behind rows, once a second at most, so that a run that is ended early leaves
+// them. A file that is there already is kept until the run is over.
+bool keeps_rows(const Options& options) {
+  std::error_code none;
+  const auto kind = std::filesystem::status(options.json_file, none).type();
+  return !options.json_file.empty() && kind == std::filesystem::file_type::not_found;
+}
+
 // Judges the run, and then writes its files, since a baseline may be the file to write. Returns the exit code.
 int finish(const Report& report) {
   const auto files = read_kept_files(report.options);

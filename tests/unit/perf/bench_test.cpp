@@ -331,7 +331,7 @@ TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
     const auto report = run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, {shown, shown});
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().code, ErrorCode::System);
-    EXPECT_THAT(report.error().message, testing::HasSubstr("size 1048576G: 3 buffers of each of 2 ranks of host "));
+    EXPECT_THAT(report.error().message, testing::HasSubstr("size 1024T: 3 buffers of each of 2 ranks of host "));
   });
 }
 
