@@ -121,7 +121,7 @@ class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<int> {
 };
 
 TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
-  const int runs = rounds(150 / kSlower, 5'000);
+  const int runs = rounds(80 / kSlower, 5'000);
   int failed = 0;
   for (int i = 1; i <= runs && !HasFailure(); ++i) {
     SCOPED_TRACE(i);

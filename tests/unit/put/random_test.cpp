@@ -5,12 +5,14 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/processes.hpp"
 #include "tests/unit/put/pair.hpp"
 
 namespace wreath::put {
 namespace {
 
-constexpr int kRuns = 500;
+// A batch has so many seeds of its own.
+constexpr std::uint32_t kSeeds = 500;
 
 std::uint32_t one_of(std::mt19937& random, std::initializer_list<std::uint32_t> values) {
   return values.begin()[random() % values.size()];
@@ -86,8 +88,9 @@ void run(std::uint32_t seed) {
 class PutRandom : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(PutRandom, DataIsRightOrAnErrorIsNamed) {
-  for (std::uint32_t i = 0; i < kRuns; ++i) {
-    run(GetParam() * kRuns + i);
+  const int runs = testing_support::rounds(testing_support::kSanitized ? 25 : 100, kSeeds);
+  for (int i = 0; i < runs; ++i) {
+    run(GetParam() * kSeeds + static_cast<std::uint32_t>(i));
     if (HasFatalFailure()) return;
   }
 }
