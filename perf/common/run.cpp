@@ -17,6 +17,7 @@
 #include "perf/common/baseline.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
+#include "perf/common/peer.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"

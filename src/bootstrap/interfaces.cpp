@@ -39,21 +39,6 @@ bool chosen(const std::vector<Interface>& all, const Interface& one, std::string
 
 }  // namespace
 
-bool admits(std::string_view choice, std::string_view name) {
-  if (choice.empty()) return true;
-  const bool except = choice.starts_with('^');
-  if (except) choice.remove_prefix(1);
-  const bool whole = choice.starts_with('=');
-  if (whole) choice.remove_prefix(1);
-  bool named = false;
-  while (!choice.empty()) {
-    const std::string_view one = choice.substr(0, choice.find(','));
-    if (!one.empty()) named = named || (whole ? name == one : name.starts_with(one));
-    choice.remove_prefix(std::min(choice.size(), one.size() + 1));
-  }
-  return named != except;
-}
-
 Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>& all, int family) {
   const std::string choice = setting_text(Setting::SocketInterface);
   std::vector<SocketAddress> addresses;

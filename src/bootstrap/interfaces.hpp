@@ -11,10 +11,6 @@
 
 namespace wreath {
 
-// Returns whether a choice as NCCL writes it admits an interface. A choice is a list of comma-separated prefixes. With
-// "=" before them they are whole names; with "^" before that, all but these are admitted. An empty choice admits all.
-bool admits(std::string_view choice, std::string_view name);
-
 // Returns running interfaces of `all` that WREATH_SOCKET_IFNAME admits, those of `family` first. Without the variable
 // these are neither loopback nor bridges to containers or guests of this host. A link-local address is included where
 // the variable admits its interface and the interface has no other. Fails with StartupFailed when the variable admits

@@ -24,8 +24,10 @@ inline std::vector<std::string> usable_wires() {
   return names;
 }
 
-// Returns why a test over these transports ("shm,cuda_ipc") is skipped, and where it runs. The first must be usable.
-// Empty: the test can run here.
+inline constexpr const char* kNeedsAdapters = "; run it in a guest with RDMA devices: ./run nightly rdma";
+
+// Returns why a test over these transports ("shm,cuda_ipc") is skipped, whose first must be usable. Empty: the test can
+// run here.
 inline std::string why_skipped(const std::string& transports) {
   const std::string transport = transports.substr(0, transports.find(','));
   const TransportRow* const row = find_transport(transport);

@@ -49,7 +49,7 @@ class TcpLink : public Wire {
   Rank peer_;
   Fd socket_;
   std::string interface_;
-  TcpLanes lanes_;
+  WireLanes lanes_;
   TcpSender sender_;
   TcpReceiver receiver_;
   int idle_calls_ = 0;
