@@ -23,7 +23,8 @@ struct Feature {
   std::string_view state;
 };
 // The states that the configuration of the build printed.
-constexpr Feature kFeatures[] = {{"cuda", WREATH_CUDA_STATE}, {"verbs.h", WREATH_VERBS_STATE}, {"ofi", WREATH_OFI_STATE}};
+constexpr Feature kFeatures[] = {
+    {"cuda", WREATH_CUDA_STATE}, {"verbs.h", WREATH_VERBS_STATE}, {"ofi", WREATH_OFI_STATE}};
 
 template <typename T>
 std::string complaint(const Result<T>& value) {

@@ -10,13 +10,14 @@
 namespace wreath {
 
 // Lists the functions by the names of verbs.h without `ibv_`.
-#define WREATH_VERBS_FUNCTIONS(EACH)                                                                                   \
-  EACH(fork_init)                                                                                                      \
-  EACH(get_device_list)                                                                                                \
-  EACH(free_device_list)                                                                                               \
-  EACH(open_device) EACH(close_device) EACH(query_device) EACH(query_gid) EACH(get_async_event) EACH(ack_async_event)  \
-      EACH(alloc_pd) EACH(dealloc_pd) EACH(reg_mr) EACH(dereg_mr) EACH(create_comp_channel) EACH(destroy_comp_channel) \
-          EACH(create_cq) EACH(destroy_cq) EACH(get_cq_event) EACH(ack_cq_events) EACH(create_qp) EACH(modify_qp)      \
+#define WREATH_VERBS_FUNCTIONS(EACH)                                                                               \
+  EACH(fork_init)                                                                                                  \
+  EACH(get_device_list)                                                                                            \
+  EACH(free_device_list)                                                                                           \
+  EACH(open_device)                                                                                                \
+  EACH(close_device) EACH(query_device) EACH(query_gid) EACH(get_async_event) EACH(ack_async_event) EACH(alloc_pd) \
+      EACH(dealloc_pd) EACH(reg_mr) EACH(dereg_mr) EACH(create_comp_channel) EACH(destroy_comp_channel)            \
+          EACH(create_cq) EACH(destroy_cq) EACH(get_cq_event) EACH(ack_cq_events) EACH(create_qp) EACH(modify_qp)  \
               EACH(destroy_qp)
 
 #define WREATH_VERBS_MEMBER(function) decltype(::ibv_##function)* function = nullptr;
