@@ -63,7 +63,6 @@ class RepeatedCall {
 // made last. It takes memory for the kinds that came.
 class RepeatedCalls {
  public:
-  RepeatedCalls() { ways_.fill({}); }
   // Returns the call that `call` repeats; null where there is none.
   const RepeatedCall* find(const Call& call) noexcept {
     if (last_ < calls_.size() && calls_[last_].is(call)) return &calls_[last_];
