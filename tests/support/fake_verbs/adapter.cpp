@@ -239,7 +239,7 @@ void run() {
     Clock::time_point next = now + std::chrono::hours(1);
     ready.clear();
     for (QueuePair* const pair : all.queue_pairs) {
-      if (!pair->has_work()) continue;
+      if (all.behaviour.paused || !pair->has_work()) continue;
       if (pair->not_before <= now) {
         ready.push_back(pair);
       } else {

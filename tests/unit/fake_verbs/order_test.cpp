@@ -77,10 +77,17 @@ TEST_F(VerbsOrder, AMessageIsWholeAtItsImmediateAndQueuePairsOvertake) {
   int overtook = 0;
   for (int i = 0; i < kPairs; ++i) ASSERT_EQ(ends.b.receive(i, 1), 0);
   for (int round = 0; round < kRounds; ++round) {
+    // All are posted before any begins, so that the adapter alone decides on the order.
+    FakeBehaviour behaviour;
+    behaviour.seed = static_cast<std::uint64_t>(round);
+    behaviour.paused = true;
+    behave(behaviour);
     for (std::size_t i = 0; i < kPairs; ++i) {
       std::fill_n(ends.a.memory.begin() + static_cast<std::ptrdiff_t>(i * kMessage), kMessage, fill_of(round, i));
       post_message(ends.a, ends.b, static_cast<int>(i), static_cast<std::uint32_t>(i));
     }
+    behaviour.paused = false;
+    behave(behaviour);
     for (std::uint32_t i = 0; i < kPairs; ++i) {
       const ibv_wc entry = next_entry(ends.b);
       ASSERT_EQ(entry.status, IBV_WC_SUCCESS);
