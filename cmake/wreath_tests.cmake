@@ -36,10 +36,11 @@ function(wreath_test_targets name)
   endif()
 endfunction()
 
-# wreath_entry(NAME COMMAND words... LABELS labels... [TARGETS targets...] [ENVIRONMENT NAME=VALUE...]
-#   [PROPERTIES name value...]) makes an entry of ctest. TARGETS need not name those that its command names.
+# wreath_entry(NAME COMMAND words... LABELS labels... [WAITS] [TARGETS targets...] [ENVIRONMENT NAME=VALUE...]
+#   [PROPERTIES name value...]) makes an entry of ctest. TARGETS need not name those that its command names. An entry that
+# mostly WAITS runs beside those that keep the cores busy, so `ctest -j` wants twice the number of cores.
 function(wreath_entry name)
-  cmake_parse_arguments(arg "" "" "COMMAND;LABELS;TARGETS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "" "COMMAND;LABELS;TARGETS;ENVIRONMENT;PROPERTIES" ${ARGN})
   list(GET arg_COMMAND 0 program)
   if(TARGET ${program})
     list(APPEND arg_TARGETS ${program})
@@ -48,8 +49,12 @@ function(wreath_entry name)
   list(TRANSFORM files REPLACE "<.*:(.*)>" "\\1")
   list(APPEND arg_TARGETS ${files})
   add_test(NAME ${name} COMMAND ${arg_COMMAND} COMMAND_EXPAND_LISTS)
+  set(processors 2)
+  if(arg_WAITS)
+    set(processors 1)
+  endif()
   # A tuning file of this machine would change what is tested.
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${wreath_test_timeout} SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES PROCESSORS ${processors} LABELS "${arg_LABELS}" TIMEOUT ${wreath_test_timeout} SKIP_RETURN_CODE 77
     ENVIRONMENT "WREATH_TUNING=none;${arg_ENVIRONMENT}" ${arg_PROPERTIES})
   list(REMOVE_DUPLICATES arg_TARGETS)
   foreach(choice IN LISTS arg_LABELS ITEMS ${name})
@@ -98,7 +103,7 @@ function(wreath_test_program name)
   endif()
 endfunction()
 
-# wreath_test(FOLDER [SANITIZERS asan tsan] [QUICK [filter]] [LABELS labels...] [VARIANT name] [PARTS count [count when sanitized]]
+# wreath_test(FOLDER [WAITS] [SANITIZERS asan tsan] [QUICK [filter]] [LABELS labels...] [VARIANT name] [PARTS count [count when sanitized]]
 #   [ENVIRONMENT NAME=VALUE...] [PROPERTIES name value...] [FILTER filter])
 # makes the tests of a folder beside this file an entry of ctest, KIND_FOLDER. KIND_FOLDER_VARIANT runs the same tests
 # in another environment, where FILTER may choose among them. QUICK gives the entry the label. With a filter, QUICK
@@ -106,7 +111,7 @@ endfunction()
 # entry. PARTS makes so many entries
 # KIND_FOLDER_NUMBER, which share the tests. A folder that no wreath_test_program() named is a program of its own.
 function(wreath_test folder)
-  cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;LABELS;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "VARIANT;FILTER" "SANITIZERS;QUICK;LABELS;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if("${kind}/${folder}" IN_LIST wreath_left_out)
     set_property(GLOBAL APPEND PROPERTY wreath_tested_folders ${kind}/${folder})
@@ -127,7 +132,11 @@ function(wreath_test folder)
   endif()
   set(command ${program} --folder=${kind}/${folder})
   set(labels ${kind} ${arg_SANITIZERS})
-  set(common ENVIRONMENT ${arg_ENVIRONMENT} PROPERTIES ${arg_PROPERTIES})
+  set(common)
+  if(arg_WAITS)
+    set(common WAITS)
+  endif()
+  list(APPEND common ENVIRONMENT ${arg_ENVIRONMENT} PROPERTIES ${arg_PROPERTIES})
   set(filter ${arg_FILTER})
   if("QUICK" IN_LIST arg_KEYWORDS_MISSING_VALUES)
     list(APPEND labels quick ${arg_LABELS})

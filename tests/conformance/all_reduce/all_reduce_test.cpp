@@ -84,7 +84,7 @@ TEST(AllReduceThenLeave, LosesNothing) {
   const CollectiveCase work = sums(DataType::Int32, 3, 300'000);
   const CollectiveData data(work.dtype, work.op, 3, work.count, Values::Exact);
   for (const Way& way : transport_ways()) {
-    for (int repeat = 0; repeat < 10; ++repeat) {
+    for (int repeat = 0; repeat < 10 / testing_support::kSlower; ++repeat) {
       LocalRanks ranks(3, options_of(way));
       ranks.run([&](Communicator& communicator) {
         Communicator mine = std::move(communicator);

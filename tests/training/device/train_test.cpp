@@ -16,7 +16,8 @@ namespace {
 
 using training::test::tested_device;
 
-constexpr std::int64_t kSteps = testing_support::kSanitized ? 5 : 24;
+// A second step uses what the first one left.
+constexpr std::int64_t kSteps = testing_support::kSanitized ? 2 : 24;
 
 TrainOptions options_of(Device* device) {
   TrainOptions options = small_options();
@@ -133,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
 
 // The gradient of one weight is a tenth too large in one step. The bound of FollowsTheCpu must notice it.
 TEST(TrainOnDevice, AWrongGradientIsSeen) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "the bound is the same in a build without sanitizers";
   // The steps after which the fault must show.
   constexpr std::int64_t kEnough = 24;
   const TrainingRun cpu = train_on(nullptr, {}, kEnough);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/processes.hpp"
 #include "tests/training/math/instruction_sets.hpp"
 #include "tests/training/math/values.hpp"
 
@@ -134,7 +135,7 @@ TEST(Attention, GradientsAreDifferencesOfTheReference) {
       const auto gradient = gradients(of, out_gradient, {{0, of.length}});
       auto qkv = widened(of.qkv);
       const auto loss = [&] { return weighted_sum(reference(of, qkv), out_gradient); };
-      for (std::size_t i = 0; i < qkv.size(); i += 1 + qkv.size() / 25) {
+      for (std::size_t i = 0; i < qkv.size(); i += 1 + qkv.size() * testing_support::kSlower / 25) {
         EXPECT_NEAR(gradient[i], 0.5 + derivative(qkv[i], loss), 2e-6) << i << " of " << of.length;
       }
     }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/processes.hpp"
 #include "tests/support/transports.hpp"
 #include "wreath/communicator.hpp"
 
@@ -49,7 +50,7 @@ TEST_P(Hops, BlockingCallsTakeNone) {
   CommunicatorOptions options;
   options.transports = {GetParam()};
   auto ranks = Communicator::create_local(2, options).value();
-  constexpr int kCalls = 1000;
+  constexpr int kCalls = 1000 / testing_support::kSlower;
   constexpr std::size_t kCounts[] = {2, 5'000, 50'000};
   // The progress thread announces staging to the peers, so these calls come before the count.
   for (const std::size_t count : kCounts) call(ranks, count, 3);

@@ -36,6 +36,7 @@ TEST(ConsensusModel, TwoDeathsAtAnySteps) {
   for (Set victims = 0; victims < 1U << test::kRanks; ++victims) {
     if (std::popcount(victims) != 2) continue;
     EXPECT_EQ(walk({.victims = victims}).refused_ends(), 0u);
+    if (testing_support::kSanitized) break;  // the other pairs make the same calls
   }
 }
 
