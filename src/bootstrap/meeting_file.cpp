@@ -30,7 +30,7 @@ Error file_error(const std::string& path, int error) {
 }
 
 // Returns rank 0's address for the id; empty where it has none, and only ranks of its host can come.
-Result<std::string> own_address() {
+Result<std::string> address_of_rank_0() {
   const auto chosen = chosen_addresses(interfaces(), AF_INET);
   if (!chosen) return chosen.error();
   return chosen->empty() ? std::string() : chosen->front().ip_text();
@@ -69,7 +69,7 @@ bool has_folder(const std::string& path) {
 }
 
 Result<Membership> make_and_join(const std::string& path, const BootstrapRequest& request) {
-  const auto address = own_address();
+  const auto address = address_of_rank_0();
   if (!address) return address.error();
   const auto id = UniqueId::create(*address);
   if (!id) return id.error();
