@@ -17,11 +17,11 @@ using training::Timeline;
 
 namespace {
 
-constexpr double kWidth = 1120;
+constexpr double kPictureWidth = 1120;
 constexpr double kMargin = 32;
-constexpr double kLeft = 96;  // begin of time
+constexpr double kLeftMargin = 96;  // begin of time
 // Time ends here, and idle shares stand beside it.
-constexpr double kRight = 1016;
+constexpr double kRightMargin = 1016;
 constexpr double kRow = 34;
 constexpr double kBar = 26;
 constexpr double kHead = 34;         // of a panel
@@ -45,13 +45,13 @@ constexpr Kind kKinds[] = {
 Kind kind_of(const Action& action) { return kKinds[static_cast<std::size_t>(action.kind)]; }
 
 // The ends, scale and unit of a panel's time.
-struct Axis {
+struct TimeAxis {
   double first = 0;
   double span = 1;
   double unit = 1;  // of the numbers shown
   std::string_view unit_name = "";
 
-  explicit Axis(std::span<const Timeline> timelines) {
+  explicit TimeAxis(std::span<const Timeline> timelines) {
     std::int64_t start = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = std::numeric_limits<std::int64_t>::min();
     for (const Timeline& timeline : timelines) {
@@ -71,11 +71,11 @@ struct Axis {
       unit_name = " us";
     }
   }
-  double x(double time) const { return kLeft + (time - first) / span * (kRight - kLeft); }
+  double x(double time) const { return kLeftMargin + (time - first) / span * (kRightMargin - kLeftMargin); }
   double tick() const { return tick_step(span / 10); }  // about ten fit
 };
 
-std::string bar(const Axis& axis, const TimedAction& timed, int rank, double y) {
+std::string bar(const TimeAxis& axis, const TimedAction& timed, int rank, double y) {
   const double x = axis.x(static_cast<double>(timed.start_ns));
   const double width = axis.x(static_cast<double>(timed.end_ns)) - x;
   const Kind kind = kind_of(timed.action);
@@ -92,7 +92,7 @@ std::string bar(const Axis& axis, const TimedAction& timed, int rank, double y) 
   return svg;
 }
 
-std::string ticks(const Axis& axis, double top, double bottom) {
+std::string ticks(const TimeAxis& axis, double top, double bottom) {
   std::string svg;
   for (double time = 0; time <= axis.span * (1 + 1e-9); time += axis.tick()) {
     const double x = axis.x(axis.first + time);
@@ -107,7 +107,7 @@ double height_of(const TimelinePanel& panel) {
 }
 
 std::string draw(const TimelinePanel& panel, double top) {
-  const Axis axis(panel.timelines);
+  const TimeAxis axis(panel.timelines);
   const std::vector<double> idle = training::idle_shares(panel.timelines);
   double mean = 0;
   for (const double share : idle) mean += share / static_cast<double>(idle.size());
@@ -119,9 +119,9 @@ std::string draw(const TimelinePanel& panel, double top) {
   for (std::size_t rank = 0; rank < idle.size(); ++rank) {
     const double y = rows + kRow * static_cast<double>(rank) + (kRow - kBar) / 2;
     svg += svg_text(kMargin, y + 17.5, "rank", fmt::format("rank {}", rank));
-    svg += svg_rectangle({kLeft, y, kRight - kLeft, kBar}, 2, "idle");
+    svg += svg_rectangle({kLeftMargin, y, kRightMargin - kLeftMargin, kBar}, 2, "idle");
     for (const TimedAction& timed : panel.timelines[rank]) svg += bar(axis, timed, static_cast<int>(rank), y);
-    svg += svg_text(kRight + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
+    svg += svg_text(kRightMargin + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
   }
   return svg;
 }
@@ -147,7 +147,7 @@ std::string timeline_svg(std::span<const TimelinePanel> panels) {
     drawn += draw(panel, height);
     height += height_of(panel);
   }
-  return svg_picture(kWidth, height, kStyle, drawn);
+  return svg_picture(kPictureWidth, height, kStyle, drawn);
 }
 
 }  // namespace wreath::gpt
