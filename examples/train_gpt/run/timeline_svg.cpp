@@ -19,9 +19,9 @@ namespace {
 
 constexpr double kPictureWidth = 1120;
 constexpr double kMargin = 32;
-constexpr double kLeftMargin = 96;  // begin of time
-// Time ends here, and idle shares stand beside it.
-constexpr double kRightMargin = 1016;
+constexpr double kTimeBegin = 96;
+// Idle shares stand beside the end.
+constexpr double kTimeEnd = 1016;
 constexpr double kRow = 34;
 constexpr double kBar = 26;
 constexpr double kHead = 34;         // of a panel
@@ -71,7 +71,7 @@ struct TimeAxis {
       unit_name = " us";
     }
   }
-  double x(double time) const { return kLeftMargin + (time - first) / span * (kRightMargin - kLeftMargin); }
+  double x(double time) const { return kTimeBegin + (time - first) / span * (kTimeEnd - kTimeBegin); }
   double tick() const { return tick_step(span / 10); }  // about ten fit
 };
 
@@ -119,9 +119,9 @@ std::string draw(const TimelinePanel& panel, double top) {
   for (std::size_t rank = 0; rank < idle.size(); ++rank) {
     const double y = rows + kRow * static_cast<double>(rank) + (kRow - kBar) / 2;
     svg += svg_text(kMargin, y + 17.5, "rank", fmt::format("rank {}", rank));
-    svg += svg_rectangle({kLeftMargin, y, kRightMargin - kLeftMargin, kBar}, 2, "idle");
+    svg += svg_rectangle({kTimeBegin, y, kTimeEnd - kTimeBegin, kBar}, 2, "idle");
     for (const TimedAction& timed : panel.timelines[rank]) svg += bar(axis, timed, static_cast<int>(rank), y);
-    svg += svg_text(kRightMargin + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
+    svg += svg_text(kTimeEnd + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
   }
   return svg;
 }
