@@ -4,7 +4,6 @@
 // are spares. When a member is lost or somebody joins, all members meet again (reform). The survivors shrink the pool,
 // the waiting joiners are admitted, and a new world is split off the pool. The program decides how it uses the new
 // world; state.hpp moves its state.
-// affair: its state moves as state.hpp says.
 #pragma once
 
 #include <array>

@@ -20,9 +20,9 @@ using Holders = std::map<int, std::vector<int>>;  // ranks, by part
 Holders holders_at(std::span<const Holding> holdings, std::int64_t steps) {
   Holders holders;
   for (std::size_t rank = 0; rank < holdings.size(); ++rank) {
-    if (holdings[rank].part >= 0 && holdings[rank].steps == steps) {
-      holders[holdings[rank].part].push_back(static_cast<int>(rank));
-    }
+    const Holding& holding = holdings[rank];
+    const bool can_hold = holding.steps == steps || (holding.next_is_ready && holding.steps + 1 == steps);
+    if (holding.part >= 0 && can_hold) holders[holding.part].push_back(static_cast<int>(rank));
   }
   return holders;
 }

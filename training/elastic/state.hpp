@@ -21,6 +21,9 @@ struct Holding {
   // With -1 the rank holds nothing, or only shares of a part (ZeRO).
   int part = -1;
   std::int64_t steps = 0;
+  // The rank can do one more step by itself, since it failed in the last call of that step. It then holds the part
+  // after steps + 1.
+  bool next_is_ready = false;
 };
 
 struct StatePlan {
@@ -31,9 +34,10 @@ struct StatePlan {
 };
 
 // Plans the moves. `holdings` and `needs` (the part that a rank is to hold; -1: none) are by rank. All parts must have
-// seen the same steps. The plan takes the highest number of steps at which each needed part has a holder. Holders of a
-// part send to equally many others, give or take one. The error is Unavailable, which names a part without a holder.
-// Every rank computes the same plan from the same arguments.
+// seen the same steps. The plan takes the highest number of steps that a rank has done and at which each needed part
+// has a holder. A rank whose next step is ready is a holder after that step, too, and does it before anything moves
+// (docs/decisions/0030). Holders of a part send to equally many others, give or take one. The error is Unavailable,
+// which names a part without a holder. Every rank computes the same plan from the same arguments.
 Result<StatePlan> plan_state(std::span<const Holding> holdings, std::span<const int> needs);
 
 // Returns the values of all pieces, then of each moment, laid end to end.

@@ -115,7 +115,10 @@ class ElasticRun {
   Contribution contribution(bool unharmed);
   void hold_state();
   Status set_up();
-  Status bring_state(const std::vector<int>& needs);
+  Result<training::StatePlan> plan() const;
+  void complete_step(const Result<training::StatePlan>& plan);
+  Status bring_state(const Result<training::StatePlan>& plan);
+  Notes notes_after(std::int64_t steps) const;
   Status start_or_load(const std::string& why_not_moved);
   std::vector<int> needs() const;
   std::optional<LogLine> last_line(std::int64_t steps) const;
@@ -216,7 +219,6 @@ Status ElasticRun::meet_again(const Status& ended) {
       if (!saved) return meet_again(saved);
     }
   }
-  if (!ended) session_->leave();
   return world_->reform(mine);
 }
 
@@ -239,6 +241,7 @@ void ElasticRun::hold_state() {
   if (line_.train.zero_stage > 0 || session_->trainer().strategy().divided()) return;
   const training::MeshPlace place = session_->trainer().mesh().place();
   holding_.part = place.pp * line_.train.mesh.tp + place.tp;
+  holding_.next_is_ready = session_->trainer().can_complete_step();
   held_ = training::copy_of(session_->shard());
 }
 
@@ -253,23 +256,45 @@ std::vector<int> ElasticRun::needs() const {
   return parts;
 }
 
-// Makes a trainer for the new world, and gives it its state.
+Result<training::StatePlan> ElasticRun::plan() const {
+  std::vector<training::Holding> holdings;
+  for (const training::Member& member : world_->formation().members) {
+    holdings.push_back(member.contribution.holding);
+  }
+  return training::plan_state(holdings, needs());
+}
+
+// Does the step that this rank failed in, where others have done it and the plan goes on from there.
+void ElasticRun::complete_step(const Result<training::StatePlan>& plan) {
+  if (std::exchange(holding_.next_is_ready, false) && plan && plan->steps == holding_.steps + 1) {
+    session_->trainer().complete_step();
+    hold_state();
+  }
+}
+
+// Makes a trainer for the new world, and gives it its state. The former trainer lives until the plan is made, since it
+// may have a step to complete.
 Status ElasticRun::set_up() {
+  const Result<training::StatePlan> plan = this->plan();
+  complete_step(plan);
   session_->leave();
   if (world_->trains()) WREATH_TRY(session_->enter(world_->world(), mesh()));
-  WREATH_TRY(bring_state(needs()));
+  WREATH_TRY(bring_state(plan));
   began_ = true;
   held_ = {};
   holding_ = {};
   return {};
 }
 
-Status ElasticRun::bring_state(const std::vector<int>& needs) {
-  std::vector<training::Holding> holdings;
-  for (const training::Member& member : world_->formation().members) {
-    holdings.push_back(member.contribution.holding);
-  }
-  const Result<training::StatePlan> plan = training::plan_state(holdings, needs);
+// Returns the notes of a member that has done the plan's steps.
+Notes ElasticRun::notes_after(std::int64_t steps) const {
+  const std::vector<training::Member>& members = world_->formation().members;
+  return notes_of(*std::ranges::find_if(members, [&](const training::Member& member) {
+    return member.contribution.holding.part >= 0 && member.contribution.holding.steps == steps;
+  }));
+}
+
+Status ElasticRun::bring_state(const Result<training::StatePlan>& plan) {
   if (!plan) return start_or_load(plan.error().message);
   const auto self = static_cast<std::size_t>(world_->pool().rank());
   const int source = plan->sources[self];
@@ -277,8 +302,8 @@ Status ElasticRun::bring_state(const std::vector<int>& needs) {
   if (source >= 0 && source != static_cast<int>(self)) received = training::copy_of(session_->shard());
   WREATH_TRY(training::move_state(world_->pool(), *plan, held_, received));
   if (!world_->trains()) return {};
-  const Notes source_notes = notes_of(world_->formation().members[static_cast<std::size_t>(source)]);
-  WREATH_TRY(session_->load(received.empty() ? held_ : received, state_of(source_notes, plan->steps)));
+  const training::TrainingState state = state_of(notes_after(plan->steps), plan->steps);
+  WREATH_TRY(session_->load(received.empty() ? held_ : received, state));
   WREATH_TRY(session_->begin(true, last_line(plan->steps)));
   tell("the ranks that are left");
   return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "examples/train_gpt/model/config.hpp"
@@ -54,6 +55,8 @@ struct TrainOptions {
   int threads = 1;
   // The time that is added to each pass of a pipeline's stage (SleepingStage).
   int stage_sleep_ms = 0;
+  // It is called before the last call of each step, and may throw. Tests make a step fail there.
+  std::function<void(std::int64_t step, training::Group& world)> before_last_call;
 
   std::int64_t sequences() const noexcept { return batch / (static_cast<std::int64_t>(mesh.dp) * micro_batches); }
 };

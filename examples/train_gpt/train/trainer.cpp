@@ -220,19 +220,31 @@ void Trainer::measure(StepResult& result, const std::function<bool()>& wants_end
   double loss_sum = 0;
   for (const training::Buffer<double>& losses : state_.losses) loss_sum += training::sum_of(losses);
   state_.losses.clear();
+  measured_ = result;
+  if (options_.before_last_call) options_.before_last_call(step_, mesh_->world());
   const Totals totals = total(loss_sum, wants_end && wants_end());
   result.loss = totals.loss / static_cast<double>(options_.batch * options_.model.context);
   result.last_wanted = totals.want_end > 0;
 }
 
 void Trainer::optimize(const StepResult& result) {
+  measured_.reset();
   if (scaler_) scaler_->update(result.skipped);
-  if (result.skipped) return strategy_->skip_step();
-  timed(phases_.optimizer, [&] {
-    optimizer_->step(strategy_->pieces(), result.learning_rate,
-                     static_cast<float>(clipped_norm_factor(result.gradient_norm) / result.loss_scale));
-  });
-  timed(phases_.weights, [&] { strategy_->finish_step(); });
+  if (result.skipped) {
+    strategy_->skip_step();
+  } else {
+    timed(phases_.optimizer, [&] {
+      optimizer_->step(strategy_->pieces(), result.learning_rate,
+                       static_cast<float>(clipped_norm_factor(result.gradient_norm) / result.loss_scale));
+    });
+    timed(phases_.weights, [&] { strategy_->finish_step(); });
+  }
+  ++step_;
+}
+
+void Trainer::complete_step() {
+  const StepResult result = *measured_;
+  optimize(result);
 }
 
 void Trainer::abort() noexcept {
@@ -256,10 +268,9 @@ StepResult Trainer::step(const std::function<bool()>& wants_end) {
   timed(phases_.gradients, [&] { strategy_->finish_backward(); });
   for (const GradientObserver& observer : observers_) observer(strategy_->pieces());
   // All joint measurements of the ranks come first. Where weights are whole, a step so changes nothing until it cannot
-  // fail.
+  // fail. A rank that fails in the last of them can still do the step (complete_step).
   measure(result, wants_end);
   optimize(result);
-  ++step_;
   result.seconds = seconds_since(start);
   result.communication_seconds = communication_.seconds() - communication_before;
   return result;

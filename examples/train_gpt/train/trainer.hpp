@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,11 @@ class Trainer {
   // Ends, after a failure, the calls in flight, here and on the other ranks. The weights and moments stay after
   // steps_done() steps where they are whole on each rank. Nothing that communicates may be called after it.
   void abort() noexcept;
+  // Returns whether the last step failed in its last call. Other ranks may have done that step, and this rank has all
+  // that it needs to do it by itself. It is never so where ranks share the optimizer's work.
+  bool can_complete_step() const noexcept { return measured_.has_value() && !strategy_->divided(); }
+  // Does the rest of that step, without a call. Needs can_complete_step().
+  void complete_step();
   // Returns the mean over the windows of the validation text (data/text.hpp), at most `windows` of them; 0 takes all.
   double validation_loss(std::int64_t windows = 0);
   // Returns `prompt` and `count` letters after it, drawn by the model's probabilities at a temperature.
@@ -106,9 +112,9 @@ class Trainer {
   Status make_pipeline();
   void make_strategy();
   void load_batches();
-  // Measures loss, norm and overflow of the gradients, over all ranks.
+  // Measures loss, norm and overflow of the gradients, over all ranks. The loss comes last, and a step does not use it.
   void measure(StepResult& result, const std::function<bool()>& wants_end);
-  // Applies gradients to weights. Skips the step where they overflowed.
+  // Applies gradients to weights, and counts the step. Changes no weights where the gradients overflowed.
   void optimize(const StepResult& result);
   double clipped_norm_factor(double norm) const noexcept;
   std::vector<float> next_scores(std::span<const std::int32_t> tokens);
@@ -126,6 +132,8 @@ class Trainer {
   TrainOptions options_;
   const Text* text_;
   std::int64_t step_ = 0;
+  // The step in its last call, where only the loss is missing.
+  std::optional<StepResult> measured_;
   std::unique_ptr<training::Compute> compute_;  // null: the CPU
   training::MemoryAccounting memory_;
   training::CommunicationAccounting communication_;

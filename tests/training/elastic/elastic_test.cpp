@@ -135,6 +135,13 @@ TEST(Elastic, APartMovesToARankThatHadAnother) {
   EXPECT_THAT(members.log(1), HasSubstr("with the state of the ranks that are left"));
 }
 
+// The first rank has done step 5 and holds part 0. The second one fails in that step and holds part 1.
+TEST(Elastic, AStepThatOnlySomeRanksHaveDoneIsCompleted) {
+  Members members("trains", {.members = 2}, arguments_of({{"tp", "2"}, {"torn", "5"}}));
+  expect_undisturbed(members, {});
+  EXPECT_THAT(members.log(0), HasSubstr("from step 6, with the state of the ranks that are left"));
+}
+
 TEST(Elastic, FirstRanksDieOneAfterTheOther) {
   Members members("trains", {.members = 4}, arguments_of({{"dp", "4"}}));
   for (const int first : {0, 1, 2}) {

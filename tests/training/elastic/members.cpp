@@ -2,6 +2,7 @@
 #include "tests/training/elastic/members.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -49,6 +50,24 @@ CommandLine line_of(const std::string& folder, std::int64_t steps) {
   return line;
 }
 
+std::int64_t steps_in(const std::string& csv) {
+  std::ifstream file(csv);
+  return std::max<std::int64_t>(
+      0, std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n') - 1);
+}
+
+// Makes the world's second rank fail in the last call of this step once the first rank has done the step. Its share of
+// the call arrives, so that the first rank cannot fail in it.
+void tear_step(TrainOptions& options, std::int64_t torn, const std::string& csv) {
+  options.before_last_call = [=](std::int64_t step, training::Group& world) {
+    if (step != torn || world.rank() != 1) return;
+    std::array<double, 2> share{};
+    world.all_reduce(std::span<double>(share));
+    testing_support::eventually(60'000 * kSlower, [&] { return steps_in(csv) > torn; });
+    throw Exception({ErrorCode::PeerLost, "the test ends this rank's last call of a step"});
+  };
+}
+
 }  // namespace
 
 WREATH_ROLE(trains) {
@@ -65,6 +84,7 @@ WREATH_ROLE(trains) {
     line.checkpoint = child.text("folder") + "/checkpoints";
     line.save_every = 10;
   }
+  if (child.number("torn") != 0) tear_step(line.train, child.number("torn"), line.csv);
   const auto job = elastic_job().value();
   const Ending ended = train_elastic(*job, line);
   if (!ended.status) std::fprintf(stderr, "wreath: error: %s\n", ended.status.error().message.c_str());
@@ -110,11 +130,7 @@ std::string Members::logs() const {
   return text;
 }
 
-std::int64_t Members::steps_written() const {
-  std::ifstream file(csv());
-  return std::max<std::int64_t>(
-      0, std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n') - 1);
-}
+std::int64_t Members::steps_written() const { return steps_in(csv()); }
 
 bool Members::wait_for_steps(std::int64_t steps) const {
   return testing_support::eventually(120'000 * kSlower, [&] { return steps_written() >= steps; });

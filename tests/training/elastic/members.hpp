@@ -19,7 +19,8 @@ struct JobShape {
 
 class Members {
  public:
-  // The arguments of the role "trains" (members.cpp) are dp, tp, zero, steps, checkpoint (1) and diverges (1).
+  // The arguments of the role "trains" (members.cpp) are dp, tp, zero, steps, checkpoint (1), diverges (1) and torn:
+  // the step that the world's second rank fails in, and the first one does not.
   Members(const std::string& role, const JobShape& shape, Arguments arguments);
 
   testing_support::RankProcess& operator[](int number) { return processes_.at(number); }

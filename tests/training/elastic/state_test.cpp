@@ -34,6 +34,15 @@ TEST(StatePlan, OfSeveralPartsTakesTheStepsThatAllHave) {
   EXPECT_THAT(plan.sources, ElementsAre(2, 1));
 }
 
+// Rank 0 of a mesh dp2 x tp2 has died in the last call of a step. Two ranks have done the step, and one has not.
+TEST(StatePlan, CountsTheStepThatARankCanCompleteOnceAnotherHasDoneIt) {
+  const StatePlan plan = plan_of({{1, 5}, {0, 4, true}, {1, 5}}, {0, 1, -1});
+  EXPECT_EQ(plan.steps, 5);
+  EXPECT_THAT(plan.sources, ElementsAre(1, 0, -1));
+  EXPECT_EQ(plan_of({{1, 4, true}, {0, 4, true}}, {1, 0}).steps, 4) << "no rank has the loss of the next step";
+  EXPECT_FALSE(plan_state(std::vector<Holding>{{1, 5}, {0, 3, true}}, std::vector<int>{0, 1}));
+}
+
 TEST(StatePlan, MovesPartsToRanksThatHadOthers) {
   const StatePlan plan = plan_of({{1, 4}, {0, 4}, {1, 4}}, {0, 1, -1});
   EXPECT_THAT(plan.sources, ElementsAre(1, 0, -1)) << "rank 2 has part 1, too, and is asked second";
