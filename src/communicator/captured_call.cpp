@@ -41,8 +41,7 @@ class CapturedCall final : public GraphWork {
     }
     const CallGuard guard(&engine->gate());
     if (!guard.entered()) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
-    return begin_replay(kept_.exchanges() ? engine->prepare(kept_.messages, kept_.call.stream)
-                                          : engine->prepare(kept_.call));
+    return begin_replay(kept_.exchanges() ? engine->prepare(kept_.call, kept_.messages) : engine->prepare(kept_.call));
   }
 
  private:

@@ -136,7 +136,7 @@ Status GroupCalls::begin() {
     }
     if (!kept.messages.empty()) {
       auto& operations = kept.operations;
-      operations.insert(operations.begin(), kept.engine->prepare(std::move(kept.messages), kept.stream));
+      operations.insert(operations.begin(), kept.engine->prepare(exchange_in(kept.stream), std::move(kept.messages)));
     }
     most = std::max(most, kept.operations.size());
   }

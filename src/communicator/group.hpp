@@ -38,6 +38,14 @@ struct StreamedMessage {
   Stream* stream;
 };
 
+// Returns the call of sends and receives in a stream; null stands for none.
+inline Call exchange_in(Stream* stream) {
+  Call exchange;
+  exchange.collective = Collective::Exchange;
+  exchange.stream = stream;
+  return exchange;
+}
+
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
   // Returns the calls of this thread's open Group, or null where no Group is open.

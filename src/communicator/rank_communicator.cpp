@@ -43,15 +43,16 @@ Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(std::unique_p
   const LogRank log_rank(membership.rank);
   auto made =
       std::shared_ptr<RankCommunicator>(new RankCommunicator(std::move(members), std::move(membership), *options));
-  Engine& engine = *made->engine_;
-  WREATH_TRY(engine.link(epoch, &add_device_runs, device_segments(engine.device(), options->transports)));
+  WREATH_TRY(
+      made->engine_->link(epoch, device_runs(made->device_), device_segments(made->device_, options->transports)));
   return made;
 }
 
 // Makes the parts. The engine gets messages first, since it compares calls, and split asks whether they differ.
 RankCommunicator::RankCommunicator(std::unique_ptr<Members> members, Membership membership,
                                    const AgreedOptions& options)
-    : engine_(std::make_shared<Engine>(std::move(members), std::move(membership), options)),
+    : device_(membership.device),
+      engine_(std::make_shared<Engine>(std::move(members), std::move(membership), options)),
       split_(std::make_shared<Split>(static_cast<ParentCommunicator&>(*this), engine_->members(), options.timeouts)),
       shrink_(*this, engine_->members(), options.timeouts) {
   split_->handle(engine_->members().handlers());
@@ -84,11 +85,11 @@ Result<std::shared_ptr<ChildCommunicator>> RankCommunicator::join(const std::vec
                                                                   const Interrupt& interrupt) {
   const auto self = std::find(members.begin(), members.end(), engine_->rank());
   BootstrapRequest request = request_of(static_cast<int>(self - members.begin()), static_cast<int>(members.size()),
-                                        engine_->options(), engine_->device());
+                                        engine_->options(), device_);
   request.interrupt = interrupt.descriptor();
   auto membership = wreath::join(id, request);
   if (!membership) return error_of_child(membership.error(), members);
-  membership->device = engine_->device();
+  membership->device = device_;
   auto child = create(std::move(*membership), static_cast<std::uint16_t>(engine_->shape().epoch + 1));
   if (!child) return error_of_child(child.error(), members);
   return std::shared_ptr<ChildCommunicator>(*std::move(child));

@@ -48,6 +48,7 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
   Result<std::shared_ptr<ChildCommunicator>> join(const std::vector<Rank>& members, const UniqueId& id,
                                                   const Interrupt& interrupt) override;
 
+  Device* device_;  // null: none
   std::shared_ptr<Engine> engine_;
   // The engine shares it, and may live longer than this object.
   std::shared_ptr<Split> split_;

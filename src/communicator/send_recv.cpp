@@ -75,7 +75,8 @@ Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessag
                   group->keep(engine, direction, message);
                   return group->work();
                 }
-                auto operation = begin_operation(own.prepare(alone(direction, message.message), message.stream));
+                auto operation =
+                    begin_operation(own.prepare(exchange_in(message.stream), alone(direction, message.message)));
                 if (!operation) return operation.error();
                 return Work(std::move(*operation));
               });

@@ -18,7 +18,7 @@ constexpr std::int64_t kLongestSleepNs = 50 * kNsPerMs;
 }  // namespace
 
 // The last row takes every operation that no other row takes.
-void Driver::add_rows(AddRuns add_runs) {
+void Driver::add_rows(const AddRuns& add_runs) {
   add_runs(engine_, runs_);
   runs_.add(std::make_unique<AloneRuns>(engine_));
   runs_.add(std::make_unique<SmallRuns>(small_));

@@ -34,7 +34,7 @@ class Driver {
 
   explicit Driver(Engine& engine) : engine_(engine) {}
   // Fills the tables of runs. The rows of rooms above the engine come first.
-  void add_rows(AddRuns add_runs);
+  void add_rows(const AddRuns& add_runs);
   // Links the doorbells and the rows. The caller has made the links and set the tuner's context.
   Status link();
 

@@ -37,11 +37,6 @@ std::uint64_t most_in_a_process(const Membership& membership) {
   return most;
 }
 
-bool all_use_gpus(const Membership& membership) {
-  return std::all_of(membership.members.begin(), membership.members.end(),
-                     [](const Member& member) { return member.endpoint.device.kind == EndpointDevice::Kind::Cuda; });
-}
-
 SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
   return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
 }
@@ -69,7 +64,7 @@ Engine::Engine(std::unique_ptr<Members> members, Membership membership, const Ag
 
 std::string Engine::identity() const { return log_identity(rank()); }
 
-Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segments) {
+Status Engine::link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments segments) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
             epoch,  options_.check_wires};
@@ -109,7 +104,7 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segmen
   }
   choices_.set({ranks(), facts->all_mapped, options_.reproducible, options_.overrides.algorithm,
                 options_.overrides.lanes, options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured,
-                facts->crowded, all_use_gpus(membership_)});
+                facts->crowded, facts->gpus});
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;
@@ -343,9 +338,7 @@ Status Engine::end_work(std::string_view call) {
   }
   return Error{ErrorCode::Timeout,
                fmt::format("{}: {}: {} within {} ms", identity(), call,
-                           ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
-                                 : "the driving thread did not stop",
-                           kAbortMs)};
+                           ended ? undriven_->unfinished() : "the driving thread did not stop", kAbortMs)};
 }
 
 // Says whether this rank may go without a loss for `peer`. A root may be done long before a peer enters the call and

@@ -43,7 +43,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
   // Links the members. The caller calls it once, before any other call. run.hpp explains `add_runs`.
-  Status link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segments);
+  Status link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments segments);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
@@ -59,8 +59,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status run(ExchangeMessages& messages, bool of_host);
   // Makes an operation of a checked call. The operation has copies of the call's counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
-  // Makes an operation of checked sends and receives. It takes a turn among the calls but has no number of theirs.
-  std::shared_ptr<Operation> prepare(ExchangeMessages messages, Stream* stream);
+  // Makes an operation of checked sends and receives. It takes a turn among the calls but has no number of theirs. The
+  // collective of `exchange` is Exchange.
+  std::shared_ptr<Operation> prepare(const Call& exchange, ExchangeMessages messages);
   // Begins a prepared operation and takes its turn among the calls now.
   std::shared_ptr<Operation> begin(std::shared_ptr<Operation> operation);
   // The functions take_turn() and open() are the halves of begin(), for an operation that another event begins.
@@ -99,8 +100,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void when_failed(std::function<void()> act) { when_failed_ = std::move(act); }
   const AgreedOptions& options() const { return options_; }
   Members& members() const { return *control_; }
-  // Returns the device of this rank's calls on device memory, or null where there is none.
-  Device* device() const { return membership_.device; }
   // Says whether `peer` has destroyed its communicator.
   bool has_left(Rank peer) const { return control_->has_left(peer); }
 

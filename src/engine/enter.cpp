@@ -184,12 +184,12 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
 
 Status Engine::run(ExchangeMessages& messages, bool of_host) {
   if (queue_.failed()) return error();
-  if (!queue_.empty() || !take_idle_token()) {
-    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
-  }
-  Operation& operation = queue_.immediate();
   Call exchange;
   exchange.collective = Collective::Exchange;
+  if (!queue_.empty() || !take_idle_token()) {
+    return wait(*begin(prepare(exchange, std::move(messages))), -1);
+  }
+  Operation& operation = queue_.immediate();
   operation.reset(exchange);
   std::swap(operation.messages, messages);
   operation.record = run_pair(operation.messages, of_host);
@@ -210,11 +210,8 @@ std::shared_ptr<Operation> Engine::prepare(const Call& call) {
   return operation;
 }
 
-std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* stream) {
-  Call none;
-  none.collective = Collective::Exchange;
-  none.stream = stream;
-  auto operation = prepare(none);
+std::shared_ptr<Operation> Engine::prepare(const Call& exchange, ExchangeMessages messages) {
+  auto operation = prepare(exchange);
   operation->messages = std::move(messages);
   operation->keep_memory();
   return operation;

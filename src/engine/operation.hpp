@@ -73,7 +73,7 @@ class Operation {
   std::uint64_t number = 0;  // 0: it has none
   std::uint64_t record = 0;  // the flight recorder's key
   std::uint32_t signature = 0;
-  std::atomic<bool> ready{true};  // false: its stream has not come to it yet
+  std::atomic<bool> ready{true};  // false: it may not begin yet
   bool moved = true;              // since the watch looked
   bool late = false;              // a peer is known not to have entered
   bool warned = false;            // and the program was told

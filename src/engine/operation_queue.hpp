@@ -51,7 +51,7 @@ class OperationQueue {
   bool put_off(const std::shared_ptr<Operation>& operation);
   std::shared_ptr<Operation> first() const;
   // Returns the number of the first call, or message of the question's peer and subject, that has its turn but has not
-  // begun. A stream has not come to that operation or to one before it. Returns 0 where there is none.
+  // begun. That operation, or one before it, may not begin yet. Returns 0 where there is none.
   std::uint64_t first_waiting(const Question& question) const;
 
   // The driver, which holds the token, calls the functions below.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -99,7 +100,7 @@ class RunTable {
 
 class Engine;
 // An AddRuns adds the rows of a room above the engine. They come before the engine's own.
-using AddRuns = void (*)(Engine& engine, RunTable& table);
+using AddRuns = std::function<void(Engine& engine, RunTable& table)>;
 
 // Returns questions to all other ranks whether they entered the call.
 std::vector<Question> questions_of_call(const Operation& operation, Rank me, int ranks);

@@ -74,7 +74,7 @@ void Watch::handle(ControlHandlers& handlers) {
 }
 
 void Watch::look(Operation& operation, std::int64_t now_ns) {
-  // The operation's clocks start when its stream comes to it.
+  // The operation's clocks start when it may begin.
   if (!operation.ready.load(std::memory_order_acquire)) return;
   if (operation.entered_ns == 0) operation.entered_ns = operation.moved_ns = now_ns;
   if (operation.moved) {

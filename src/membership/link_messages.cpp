@@ -31,6 +31,7 @@ std::string encode_link_facts(const LinkFacts& facts) {
   Writer writer;
   writer.number(static_cast<std::uint8_t>(facts.all_mapped));
   writer.number(static_cast<std::uint8_t>(facts.crowded));
+  writer.number(static_cast<std::uint8_t>(facts.gpus));
   return writer.take_string();
 }
 
@@ -39,6 +40,7 @@ Result<LinkFacts> decode_link_facts(const std::string& body) {
   LinkFacts facts;
   facts.all_mapped = reader.flag();
   facts.crowded = reader.flag();
+  facts.gpus = reader.flag();
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};
   return facts;
 }

@@ -21,10 +21,13 @@ struct LinkFacts {
   bool all_mapped = true;
   // Some host has fewer cores than ranks.
   bool crowded = false;
+  // Every rank uses a GPU.
+  bool gpus = false;
 
   void add(const LinkFacts& theirs) {
     all_mapped = all_mapped && theirs.all_mapped;
     crowded = crowded || theirs.crowded;
+    gpus = gpus && theirs.gpus;
   }
 };
 std::string encode_link_facts(const LinkFacts& facts);

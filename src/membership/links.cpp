@@ -302,7 +302,7 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
 
 // Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
-  LinkFacts facts{wired_.empty(), crowded};
+  LinkFacts facts{wired_.empty(), crowded, self_.device.kind == EndpointDevice::Kind::Cuda};
   ControlMessage message;
   message.kind = MessageKind::Linked;
   message.body = encode_link_facts(facts);

@@ -56,6 +56,8 @@ Status guard_graph(const LibraryStream&, std::shared_ptr<GraphGuard>) { return n
 Status has_devices() { return no_devices(); }
 EndpointDevice identity_of(const Device*) { return {}; }
 DeviceSegments device_segments(Device*, const std::vector<std::string>&) { return {}; }
-void add_device_runs(Engine&, RunTable&) {}
+AddRuns device_runs(Device*) {
+  return [](Engine&, RunTable&) {};
+}
 
 }  // namespace wreath

@@ -28,6 +28,10 @@ DeviceSegments device_segments(Device* device, const std::vector<std::string>& t
   return {device_segment_memory(own), [&own](const EndpointDevice& theirs) { return own.reaches(theirs); }};
 }
 
-void add_device_runs(Engine& engine, RunTable& table) { table.add(std::make_unique<DeviceRuns>(engine)); }
+AddRuns device_runs(Device* device) {
+  return [own = static_cast<LibraryDevice*>(device)](Engine& engine, RunTable& table) {
+    table.add(std::make_unique<DeviceRuns>(engine, own));
+  };
+}
 
 }  // namespace wreath

@@ -5,15 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "src/engine/run.hpp"
 #include "src/membership/links.hpp"
 #include "wreath/device.hpp"
 #include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
-
-class Engine;
-class RunTable;
 
 // The largest value that Overrides::low_latency_bytes may have.
 inline constexpr std::size_t kMostLowLatencyBytes = std::size_t{1} << 20;
@@ -28,7 +26,7 @@ EndpointDevice identity_of(const Device* device);
 // device, and an empty list for all transports.
 DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
-// Adds the row of operations on memory of a device. It is an AddRuns.
-void add_device_runs(Engine& engine, RunTable& table);
+// Returns what adds the row of operations on memory of a device. Null stands for a rank without a device of its own.
+AddRuns device_runs(Device* device);
 
 }  // namespace wreath

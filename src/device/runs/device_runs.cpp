@@ -45,25 +45,23 @@ bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device)
   });
 }
 
-DeviceRuns::DeviceRuns(Engine& engine)
-    : engine_(engine), grid_run_(engine, engine.lanes()), staged_run_({engine.ranks(), engine.rank()}) {
+DeviceRuns::DeviceRuns(Engine& engine, LibraryDevice* own)
+    : engine_(engine), own_(own), grid_run_(engine, engine.lanes()), staged_run_({engine.ranks(), engine.rank()}) {
   engine.lanes().read_device = &read_device;
 }
 
 void DeviceRuns::prepare() {
-  auto* const device = static_cast<LibraryDevice*>(engine_.device());
-  if (device == nullptr) return;
-  const auto capacity = LaneGrid::capacity_of(*device);
+  if (own_ == nullptr) return;
+  const auto capacity = LaneGrid::capacity_of(*own_);
   if (capacity) return;
-  warn_of_copies(*device, capacity.error());
+  warn_of_copies(*own_, capacity.error());
   // The device is not asked again.
-  grids_[device] = nullptr;
+  grids_[own_] = nullptr;
 }
 
 Status DeviceRuns::link() {
-  WREATH_TRY(LowLatency::link(engine_));
-  auto* const device = static_cast<LibraryDevice*>(engine_.device());
-  if (device != nullptr && device != &host_device()) static_cast<void>(grid_of(*device));
+  WREATH_TRY(LowLatency::link(engine_, own_));
+  if (own_ != nullptr && own_ != &host_device()) static_cast<void>(grid_of(*own_));
   return {};
 }
 

@@ -23,7 +23,8 @@ struct CallMemory {
 
 class DeviceRuns final : public RunFactory {
  public:
-  explicit DeviceRuns(Engine& engine);
+  // `own` is the device of the communicator, or null.
+  DeviceRuns(Engine& engine, LibraryDevice* own);
 
   // Loads kernels before any stream waits for a call. A device's driver may load them only where nothing runs, and
   // blocks all others meanwhile.
@@ -41,6 +42,7 @@ class DeviceRuns final : public RunFactory {
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
 
   Engine& engine_;
+  LibraryDevice* own_;
   // A device has null where its blocks cannot run lanes.
   std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;
   GridRun grid_run_;

@@ -76,8 +76,7 @@ class LowLatencyWork final : public Completion {
 
 // ---- linking ----
 
-Result<std::unique_ptr<LowLatencyCalls>> make_calls(const Engine& engine) {
-  auto* const device = static_cast<LibraryDevice*>(engine.device());
+Result<std::unique_ptr<LowLatencyCalls>> make_calls(const Engine& engine, LibraryDevice* device) {
   if (device == nullptr) return Error{ErrorCode::Unavailable, "it has no device"};
   if (!device->runs_processes_at_once() && is_shared_with_processes(engine, *device)) {
     return Error{ErrorCode::Unavailable, fmt::format("processes take turns on {}", device->name())};
@@ -103,7 +102,7 @@ Status accept_all(LowLatencyCalls& calls, Rank me, std::vector<Offer> offers) {
 
 }  // namespace
 
-Status LowLatency::link(Engine& engine) {
+Status LowLatency::link(Engine& engine, LibraryDevice* device) {
   const AgreedOptions& options = engine.options();
   const std::string& algorithm = options.overrides.algorithm;
   const bool fits = algorithm.empty() || algorithm == "one_shot" || algorithm == "two_shot";
@@ -113,7 +112,7 @@ Status LowLatency::link(Engine& engine) {
   const std::vector<Member>& members = engine.members().table();
   const Deadline deadline = Deadline::after_ms(options.timeouts.bootstrap_ms);
   std::vector<Offer> own(members.size());
-  auto calls = make_calls(engine);
+  auto calls = make_calls(engine, device);
   Status usable = calls ? Status() : Status(calls.error());
   for (std::size_t peer = 0; usable && peer < own.size(); ++peer) {
     auto offer = (*calls)->offer(members[peer].endpoint.process != members[me].endpoint.process);

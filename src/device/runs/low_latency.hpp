@@ -16,15 +16,18 @@ class Engine;
 
 class LowLatency final : public Undriven {
  public:
-  // Links these calls where the options want them. The engine then has them on all ranks or on none. An error belongs
-  // to the communicator: a peer does not answer.
-  static Status link(Engine& engine);
+  // Links these calls on `device`, which may be null, where the options want them. The engine then has them on all
+  // ranks or on none. An error belongs to the communicator: a peer does not answer.
+  static Status link(Engine& engine, LibraryDevice* device);
 
   bool takes(const Call& call) const override { return calls_->takes(call); }
   Result<bool> begin(Operation& operation) override;
   std::string plan_text(const Query& query) const override;
   bool watch() override;
   bool in_flight() override { return calls_->in_flight(); }
+  std::string_view unfinished() const override {
+    return "a stream did not come to a small all_reduce, which will leave its buffers alone,";
+  }
   void stop() override { calls_->stop(); }
 
   // Waits for a call that is over when `passed` has passed.

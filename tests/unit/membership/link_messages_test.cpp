@@ -18,28 +18,33 @@ TEST(LinkMessages, CandidatesAreReadAsTheyWereWritten) {
 TEST(LinkMessages, FactsAreReadAsTheyWereWritten) {
   for (const bool mapped : {false, true}) {
     for (const bool crowded : {false, true}) {
-      const LinkFacts read = decode_link_facts(encode_link_facts({mapped, crowded})).value();
-      EXPECT_EQ(read.all_mapped, mapped);
-      EXPECT_EQ(read.crowded, crowded);
+      for (const bool gpus : {false, true}) {
+        const LinkFacts read = decode_link_facts(encode_link_facts({mapped, crowded, gpus})).value();
+        EXPECT_EQ(read.all_mapped, mapped);
+        EXPECT_EQ(read.crowded, crowded);
+        EXPECT_EQ(read.gpus, gpus);
+      }
     }
   }
 }
 
-TEST(LinkMessages, AllAreMappedIfEachIsAndCrowdedIfOneIs) {
-  LinkFacts all{true, false};
-  all.add({true, false});
+TEST(LinkMessages, AllAreMappedAndUseGpusIfEachDoesAndCrowdedIfOneIs) {
+  LinkFacts all{true, false, true};
+  all.add({true, false, true});
   EXPECT_TRUE(all.all_mapped);
   EXPECT_FALSE(all.crowded);
-  all.add({false, true});
-  all.add({true, false});
+  EXPECT_TRUE(all.gpus);
+  all.add({false, true, false});
+  all.add({true, false, true});
   EXPECT_FALSE(all.all_mapped);
   EXPECT_TRUE(all.crowded);
+  EXPECT_FALSE(all.gpus);
 }
 
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});
-  const std::string facts = encode_link_facts({true, true});
+  const std::string facts = encode_link_facts({true, true, true});
   for (std::size_t bytes = 0; bytes < candidates.size(); ++bytes) {
     EXPECT_FALSE(decode_candidates(candidates.substr(0, bytes))) << bytes;
   }
@@ -47,7 +52,7 @@ TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   EXPECT_FALSE(decode_candidates(candidates + "x"));
   EXPECT_FALSE(decode_link_facts(facts + "x"));
   EXPECT_FALSE(decode_candidates(std::string("\xFF")));
-  EXPECT_FALSE(decode_link_facts(std::string("\x02\x01")));
+  EXPECT_FALSE(decode_link_facts(std::string("\x02\x01\x01")));
 }
 
 }  // namespace
