@@ -1,5 +1,6 @@
 // The table of algorithms. A new one is its own file and one row here.
 #include <array>
+#include <functional>
 
 #include "wreath/algorithm.hpp"
 
@@ -44,10 +45,10 @@ std::string_view name(Order order) noexcept {
   return kNames[static_cast<std::size_t>(order)];
 }
 
-#define WREATH_ALGORITHM_AND_COMMA(row) row,
-std::span<const Algorithm> algorithms() noexcept {
-  static const std::array table{WREATH_ALGORITHMS(WREATH_ALGORITHM_AND_COMMA)};
-  return table;
+#define WREATH_ALGORITHM_AND_COMMA(row) std::cref(row),
+std::span<const std::reference_wrapper<const Algorithm>> algorithms() noexcept {
+  static constexpr std::array kTable{WREATH_ALGORITHMS(WREATH_ALGORITHM_AND_COMMA)};
+  return kTable;
 }
 #undef WREATH_ALGORITHM_AND_COMMA
 

@@ -1,6 +1,7 @@
 // An algorithm is a pure function from a problem and a rank to a schedule. Each has one file and one row.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -57,8 +58,8 @@ struct Algorithm {
   Cost (*cost)(const Problem&);
 };
 
-// Returns all rows of the table (algorithms/registry.cpp).
-std::span<const Algorithm> algorithms() noexcept;
+// Returns all rows of the table (algorithms/registry.cpp). Each refers to the object that the algorithm's file defines.
+std::span<const std::reference_wrapper<const Algorithm>> algorithms() noexcept;
 
 // Returns the row of that name, or nullptr when there is none.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;

@@ -66,7 +66,10 @@ std::string name_of(const testing::TestParamInfo<Row>& info) {
   return std::string(name(algorithm.collective)) + "_" + std::string(algorithm.name) +
          (by == By::Loop ? "_handwritten" : "");
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::Combine(testing::ValuesIn(algorithms()), testing::Values(By::Steps)),
+INSTANTIATE_TEST_SUITE_P(Rows, Blocks,
+                         testing::Combine(testing::ValuesIn(std::vector<Algorithm>(algorithms().begin(),
+                                                                                   algorithms().end())),
+                                          testing::Values(By::Steps)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(RowsWithLoops, Blocks,
                          testing::Combine(testing::ValuesIn(rows_with_loops()), testing::Values(By::Loop)), name_of);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <vector>
 
 #include "src/schedule/verify.hpp"
 #include "tests/support/mutate.hpp"
@@ -80,7 +81,8 @@ TEST_P(ExecutorOfMutants, RunsThoseThatVerifyProvesRight) {
   std::cout << row.name << ": " << ran << " of " << kMutants << " mutants run and right\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, ExecutorOfMutants, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+INSTANTIATE_TEST_SUITE_P(Registry, ExecutorOfMutants,
+                         testing::ValuesIn(std::vector<Algorithm>(algorithms().begin(), algorithms().end())),
                          [](const auto& row) {
                            return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
                          });

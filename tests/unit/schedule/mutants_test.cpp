@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <vector>
 
 #include "src/schedule/meaning.hpp"
 #include "src/schedule/verify.hpp"
@@ -120,7 +121,8 @@ TEST_P(Mutants, UnchangedRunsAreRight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Mutants, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+INSTANTIATE_TEST_SUITE_P(Registry, Mutants,
+                         testing::ValuesIn(std::vector<Algorithm>(algorithms().begin(), algorithms().end())),
                          [](const auto& row) {
                            return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
                          });

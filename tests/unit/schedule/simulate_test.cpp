@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "src/schedule/geometry.hpp"
 #include "wreath/plan.hpp"
 
@@ -42,7 +44,8 @@ TEST_P(Costs, AreWhatSimulateMeasures) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Costs, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+INSTANTIATE_TEST_SUITE_P(Registry, Costs,
+                         testing::ValuesIn(std::vector<Algorithm>(algorithms().begin(), algorithms().end())),
                          [](const auto& row) {
                            return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
                          });
