@@ -2,7 +2,9 @@
 // and the paths that documents name exist.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -90,22 +92,79 @@ TEST(Documents, NamePathsThatExist) {
   EXPECT_GT(named, 50u);
 }
 
-// An entry of ctest has the name AREA_FOLDER, for the folder tests/AREA/FOLDER.
-TEST(PlantedFaults, AreGivenToTestsThatExist) {
-  static const std::regex kFault(R"(^ *\d+ \|.*\| ([^|]*)$)");
-  std::size_t checks = 0;
+// A row of tests/planted_faults/faults.txt. Its checks are ENTRY or ENTRY:FILTER.
+struct PlantedFault {
+  std::string number;
+  std::string file;
+  std::vector<std::string> checks;
+};
+
+std::vector<PlantedFault> planted_faults() {
+  static const std::regex kRow(R"(^ *(\d+) \| *\w+ *\| *(\S+) *\|.*\| ([^|]*)$)");
+  std::vector<PlantedFault> faults;
   for (const std::string& line : source_file("tests/planted_faults/faults.txt").lines) {
     std::smatch row;
-    if (!std::regex_match(line, row, kFault)) continue;
-    std::istringstream words(row[1].str());
-    for (std::string check; words >> check; ++checks) {
-      std::string folder = check.substr(0, check.find(':'));
+    if (!std::regex_match(line, row, kRow)) continue;
+    std::istringstream words(row[3].str());
+    faults.push_back({row[1].str(), row[2].str(), {std::istream_iterator<std::string>(words), {}}});
+  }
+  return faults;
+}
+
+// Returns the names of the tests of a folder, as SUITE.TEST, and those of the rows over which suites are instantiated.
+std::vector<std::string> tests_in(const std::string& folder) {
+  static const std::regex kTest(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))");
+  std::vector<std::string> names;
+  for (const SourceFile& file : source_files({"_test.cpp"})) {
+    if (!file.path.starts_with(folder + "/")) continue;
+    for (const std::string& line : file.lines) {
+      std::smatch test;
+      if (std::regex_search(line, test, kTest)) names.push_back(test[1].str() + "." + test[2].str());
+    }
+  }
+  for (const Algorithm& row : algorithms()) names.emplace_back(row.name);
+  return names;
+}
+
+// Returns whether a name has the text of a pattern such as *Agreement* or Checkpoint.*.
+bool names_a_test(std::string pattern, const std::vector<std::string>& names) {
+  std::erase(pattern, '*');
+  return std::ranges::any_of(names, [&](const std::string& name) { return name.find(pattern) != std::string::npos; });
+}
+
+// An entry of ctest has the name AREA_FOLDER, for the folder tests/AREA/FOLDER.
+TEST(PlantedFaults, AreGivenToTestsThatExist) {
+  std::size_t checks = 0;
+  for (const PlantedFault& fault : planted_faults()) {
+    for (const std::string& check : fault.checks) {
+      ++checks;
+      std::istringstream parts(check);
+      std::string folder;
+      std::getline(parts, folder, ':');
       if (const std::size_t area = folder.find('_'); area != std::string::npos) folder[area] = '/';
-      EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(WREATH_SOURCE_DIR) / "tests" / folder))
-          << "no tests/" << folder << ": " << line;
+      folder = "tests/" + folder;
+      EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(WREATH_SOURCE_DIR) / folder))
+          << "fault " << fault.number << ": no " << folder;
+      const std::vector<std::string> names = tests_in(folder);
+      for (std::string pattern; std::getline(parts, pattern, ':');) {
+        EXPECT_TRUE(names_a_test(pattern, names))
+            << "fault " << fault.number << ": " << folder << " has no " << pattern;
+      }
     }
   }
   EXPECT_GE(checks, 20u);
+}
+
+TEST(PlantedFaults, StandInTheFilesThatTheTableNames) {
+  const std::vector<PlantedFault> faults = planted_faults();
+  for (const PlantedFault& fault : faults) {
+    const std::string planted = "planted_fault(" + fault.number + ")";
+    const std::vector<std::string> lines = source_file(fault.file).lines;
+    EXPECT_TRUE(
+        std::ranges::any_of(lines, [&](const std::string& line) { return line.find(planted) != std::string::npos; }))
+        << fault.file << " has no " << planted;
+  }
+  EXPECT_GE(faults.size(), 20u);
 }
 
 }  // namespace

@@ -282,6 +282,7 @@ TEST(EveryProgram, OfAJobRefusesItsLineInWordsOnceAHost) {
                                           "PMI_SIZE=4 PMI_RANK=2 ",
                                           "PMIX_RANK=2 ",
                                           "RANK=2 "};
+  ASSERT_TRUE(was_built("all_reduce_perf") && was_built("wreath"));
   for (const std::string line : {"all_reduce_perf --no-such-flag", "all_reduce_perf -b 3Q", "overlap_perf --ranks none",
                                  "wreath topo --no-such-flag", "wreath run --hosts a --hostfile b true",
                                  "train_gpt --preset none", "train_gpt --dp none"}) {

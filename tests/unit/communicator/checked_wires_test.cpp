@@ -4,9 +4,12 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/rank_communicator.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/support/transports.hpp"
 #include "wreath/communicator.hpp"
@@ -26,6 +29,24 @@ TEST(CheckedWiresOptions, AreAskedForByTheEnvironment) {
   const test::Environment environment{{{"WREATH_CHECK", "1"}}};
   EXPECT_TRUE(complete_options({})->check_wires);
   EXPECT_TRUE(decode_options(encode_options(complete_options({}).value()))->check_wires);
+}
+
+// The wires read the setting in the shape of their FIFOs.
+TEST(CheckedWiresOptions, ReachTheShapeOfTheFifos) {
+  for (const bool check : {false, true}) {
+    CommunicatorOptions options;
+    options.check_wires = check;
+    auto memberships = join_local(2, encode_options(options)).value();
+    std::vector<std::jthread> ranks;
+    for (Membership& membership : memberships) {
+      ranks.emplace_back([&] {
+        const auto communicator = RankCommunicator::create(std::move(membership));
+        ASSERT_TRUE(communicator) << communicator.error().message;
+        EXPECT_EQ((*communicator)->engine()->shape().checked, check);
+        (*communicator)->leave();
+      });
+    }
+  }
 }
 
 class CheckedWires : public testing::TestWithParam<std::string> {};
