@@ -111,15 +111,18 @@ std::vector<PlantedFault> planted_faults() {
   return faults;
 }
 
-// Returns the names of the tests of a folder, as SUITE.TEST, and those of the rows over which suites are instantiated.
+// Returns the names of the tests of a folder, as SUITE.TEST, and the words that may name a parameter: words in quotes,
+// and the table of algorithms.
 std::vector<std::string> tests_in(const std::string& folder) {
   static const std::regex kTest(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))");
+  static const std::regex kWord("\"(\\w+)\"");
   std::vector<std::string> names;
-  for (const SourceFile& file : source_files({"_test.cpp"})) {
+  for (const SourceFile& file : source_files({".cpp"})) {
     if (!file.path.starts_with(folder + "/")) continue;
     for (const std::string& line : file.lines) {
-      std::smatch test;
-      if (std::regex_search(line, test, kTest)) names.push_back(test[1].str() + "." + test[2].str());
+      std::smatch found;
+      if (std::regex_search(line, found, kTest)) names.push_back(found[1].str() + "." + found[2].str());
+      if (std::regex_search(line, found, kWord)) names.push_back(found[1].str());
     }
   }
   for (const Algorithm& row : algorithms()) names.emplace_back(row.name);
