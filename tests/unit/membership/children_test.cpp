@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -71,6 +72,8 @@ class Parent final : public ParentCommunicator {
   Shrink& shrink() { return shrink_; }
   // Makes each attempt to make children of this rank fail.
   void refuse_children() { refuses_ = true; }
+  // Calls `act` in place of each attempt.
+  void instead_of_children(std::function<Outcome()> act) { instead_ = std::move(act); }
 
   std::string identity() const override { return "a rank without an engine"; }
   Status error() const override {
@@ -88,6 +91,7 @@ class Parent final : public ParentCommunicator {
   Progressed progressed(Rank) const override { return {}; }
   Outcome join(const std::vector<Rank>& members, const UniqueId& id, const Interrupt& interrupt) override {
     if (refuses_) return Error{ErrorCode::System, "no memory", -1};
+    if (instead_) return instead_();
     const auto self = std::find(members.begin(), members.end(), members_.rank());
     BootstrapRequest request{};
     request.rank = static_cast<int>(self - members.begin());
@@ -105,6 +109,7 @@ class Parent final : public ParentCommunicator {
   Split split_;
   Shrink shrink_;
   bool refuses_ = false;
+  std::function<Outcome()> instead_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
 };
@@ -158,7 +163,7 @@ TEST(RoutedSplit, AnErrorOfOneRankIsAnErrorOfAll) {
   }
 }
 
-// The error is the parent's in any case. Without the failure's word, it would come at the end of arrival_ms.
+// The error is the parent's in any case. A rank that did not look at the parent would wait to the end of arrival_ms.
 TEST(RoutedSplit, EndsWhenTheParentFails) {
   Job job;
   const Deadline half = Deadline::after_ms(quick().arrival_ms / 2);
@@ -170,6 +175,32 @@ TEST(RoutedSplit, EndsWhenTheParentFails) {
     return Error{ErrorCode::PeerLost, "rank 2 is gone", 2};
   });
   for (const Outcome& outcome : outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 is gone"));
+  }
+  EXPECT_FALSE(half.passed());
+}
+
+// Rank 2 does not come to the meeting, and says nothing more. Without the failure's interrupt, the others would wait
+// there for bootstrap_ms.
+TEST(RoutedSplit, LeavesAMeetingWhenTheParentFails) {
+  Job job;
+  std::atomic<int> ended = 0;
+  const Error gone{ErrorCode::PeerLost, "rank 2 is gone", 2};
+  job.at(2).instead_of_children([&]() -> Outcome {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (Rank peer = 0; peer < kRanks; ++peer) job.at(peer).fail(gone.code, gone.failed_rank, gone.message);
+    while (ended < kRanks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return gone;
+  });
+  const Deadline half = Deadline::after_ms(kStartMs / 2);
+  const auto outcomes = job.run([&](Rank rank) {
+    Outcome outcome = job.at(rank).split().run(0, rank);
+    ++ended;
+    return outcome;
+  });
+  for (const Rank rank : {0, 1, 3}) {
+    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     ASSERT_FALSE(outcome);
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 2 is gone"));
   }
