@@ -1,6 +1,7 @@
 // Defines errors as values: Status and Result<T>, named after std::expected.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -88,16 +89,15 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
-  explicit operator bool() const noexcept { return !failed_; }
-  const Error& error() const { return error_; }
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const noexcept { return !error_; }
+  const Error& error() const { return error_.value(); }
   void value() const {
-    if (failed_) throw Exception(error_);
+    if (error_) throw Exception(*error_);
   }
 
  private:
-  bool failed_ = false;
-  Error error_{ErrorCode::System, {}, -1};
+  std::optional<Error> error_;
 };
 
 using Status = Result<void>;

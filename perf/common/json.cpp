@@ -128,6 +128,7 @@ Json result(const Report& report, const ReportRow& row) {
   json["experiment_name"] = "";
   json["wreath"] = {{"plan", plan_json(row.plan)}};
   json["wreath"]["limit_us"] = row.limit_us ? Json(*row.limit_us) : Json(nullptr);
+  json["wreath"]["slots_us"] = row.slots_us ? Json(*row.slots_us) : Json(nullptr);
   if (row.peer) {
     json["wreath"]["peer"] = {{"time", row.peer->time_us},
                               {"ratio", row.peer->ratio},

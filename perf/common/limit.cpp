@@ -8,6 +8,7 @@
 #include "perf/limits/copy_limit.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/shm.hpp"
+#include "perf/limits/slots.hpp"
 #include "perf/limits/tcp.hpp"
 #include "wreath/transport.hpp"
 
@@ -33,6 +34,10 @@ std::set<std::size_t> bytes_of(const CollectiveRow& row, const Options& options,
   all.erase(0);
   return all;
 }
+
+// Bare loops through slots are measured for messages of these sizes.
+constexpr double kLeastSlotsBytes = 8 << 10;
+constexpr double kLargestSlotsBytes = 2 << 20;
 
 }  // namespace
 
@@ -62,6 +67,10 @@ Limits measure_limits(const CollectiveRow& row, const Options& options, int rank
   if (!measurable) return limits;
   for (const std::size_t bytes : bytes_of(row, options, ranks)) {
     if (const double us = time_us(bytes); std::isfinite(us)) limits.time_us[bytes] = us;
+    const double received = row.bus_factor(ranks) * static_cast<double>(bytes);
+    if (wire || ranks != 2 || received < kLeastSlotsBytes || received > kLargestSlotsBytes) continue;
+    const auto rings = slots_times(static_cast<std::size_t>(received), !row.rooted(), options.rewrite, kQuickEffort);
+    if (const double us = fastest_ring(rings).us; std::isfinite(us)) limits.slots_us[bytes] = us;
   }
   if (!limits.time_us.empty()) limits.name = wire ? "loopback limit" : sums ? "shared memory limit" : "copy limit";
   return limits;

@@ -55,6 +55,7 @@ struct ReportRow {
   std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
   std::optional<double> limit_us;  // the machine's limit for this size
+  std::optional<double> slots_us;  // as many bytes through slots, by bare loops
   std::optional<PeerTime> peer = {};
 };
 
@@ -71,6 +72,8 @@ struct Report {
   double clock_ns = 0;
   // The kind of limit_us; empty: not measured.
   std::string limit_name;
+  // Rows of some sizes have slots_us.
+  bool has_slots = false;
   // The time of a flag from core to core; 0: not measured.
   double flag_ns = 0;
   std::vector<std::string> warnings;

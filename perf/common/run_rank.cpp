@@ -82,6 +82,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   report.transport = surroundings.transport.substr(0, word);
   report.transport_note = surroundings.transport.substr(word);
   report.limit_name = surroundings.limits.name;
+  report.has_slots = !surroundings.limits.slots_us.empty();
   report.flag_ns = surroundings.limits.flag_ns;
   report.commit = WREATH_COMMIT;
   report.clock_ns = clock_cost_ns();
@@ -174,6 +175,8 @@ Status run_cycle(Member& member, Benches& benches, Report& report, const std::ve
       ReportRow complete = repeated(report, measured[i]);
       const auto limit = limits.time_us.find(cases[i].bytes);
       if (limit != limits.time_us.end()) complete.limit_us = limit->second;
+      const auto slots = limits.slots_us.find(cases[i].bytes);
+      if (slots != limits.slots_us.end()) complete.slots_us = slots->second;
       if (shows) display.print(table_row(report, complete));
       if (report.options.cycles > 0) report.rows.push_back(std::move(complete));
       if (shows && display.keep) display.keep(report);

@@ -86,6 +86,7 @@ std::string column_heads(const Report& report) {
                   : fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "");
     text += measured_head(report, names) + measured_head(report, names);
     if (limit) text += fmt::format("  {:>7}", names ? "limit" : "(us)");
+    if (report.has_slots) text += fmt::format("  {:>7}", names ? "slots" : "(us)");
     if (!report.options.peer.empty())
       text += fmt::format("  {:>7}  {:>7}", names ? "peer" : "(us)", names ? "ratio" : "");
     if (stamps) text += fmt::format("  {:>19}", names ? "timestamp" : "");
@@ -225,6 +226,7 @@ std::string table_head(const Report& report) {
         "there was then\n",
         report.limit_name);
   }
+  if (report.has_slots) text += "# Slots: bare loops that move as many bytes through the best ring of slots, and sum nothing\n";
   if (!o.peer.empty()) {
     text += fmt::format("# Peer: {}, in turns, out of place; ratio: its time over this library's\n", o.peer);
   }
@@ -242,7 +244,9 @@ std::string table_row(const Report& report, const ReportRow& row) {
       fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.work.bytes, row.work.count,
                   table_name(row.work.kind.dtype), shown_op(report, row.work), shown_root(report, row.work));
   text += measured(report, row.out_of_place) + measured(report, row.in_place);
-  if (!report.limit_name.empty()) text += "  " + (row.limit_us ? fitted(*row.limit_us, 7) : fmt::format("{:>7}", "-"));
+  const auto limit = [](std::optional<double> us) { return "  " + (us ? fitted(*us, 7) : fmt::format("{:>7}", "-")); };
+  if (!report.limit_name.empty()) text += limit(row.limit_us);
+  if (report.has_slots) text += limit(row.slots_us);
   if (row.peer) text += fmt::format("  {}  {:>7.3f}", fitted(row.peer->time_us, 7), row.peer->ratio);
   if (report.options.timestamps) text += fmt::format("  {:>19}", row.timestamp);
   return text + "  " + plan_note(row.plan) + "\n";

@@ -1,4 +1,4 @@
-// limits: measures in one run how fast this machine's memory and loopback could make all_reduce.
+// limits: measures in one run how fast this machine's memory and loopback could make calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "perf/limits/machine.hpp"
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
+#include "perf/limits/slots.hpp"
 #include "perf/limits/tcp.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
@@ -91,10 +92,39 @@ Json print_all_reduce(const Options& options) {
   return rows;
 }
 
+Json print_slots(const Options& options) {
+  fmt::print("#\n# messages through slots of a ring, 2 threads: us with the best ring, and with the worst{}\n",
+             options.rewrite ? "; inputs rewritten before each call" : "");
+  fmt::print("{:>10} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>10}\n", "size", "both ways", "ring", "worst",
+             "ring", "one way", "ring", "worst", "ring", "flag ns");
+  Json rows = Json::array();
+  constexpr std::size_t kLargest = std::size_t{2} << 20;
+  const std::size_t factor = options.quick ? 16 : 2;
+  for (std::size_t bytes = std::size_t{8} << 10; bytes <= kLargest; bytes *= factor) {
+    const double flag_ns = flag_flight_ns(kQuickEffort);
+    Json row = {{"bytes", bytes}, {"flag_ns", number(flag_ns)}};
+    std::string line = fmt::format("{:>10}", format_bytes(bytes));
+    for (const bool both_ways : {true, false}) {
+      const auto times = slots_times(bytes, both_ways, options.rewrite, options.effort());
+      Json rings = Json::array();
+      for (const RingTime& each : times) rings.push_back({{"ring_bytes", each.ring_bytes}, {"us", number(each.us)}});
+      for (const RingTime& each : {fastest_ring(times), slowest_ring(times)}) {
+        line += fmt::format(" {:>12} {:>8}", cell(each.us), format_bytes(each.ring_bytes));
+      }
+      row[both_ways ? "both_ways_us" : "one_way_us"] = number(fastest_ring(times).us);
+      row[both_ways ? "both_ways_rings" : "one_way_rings"] = rings;
+    }
+    fmt::print("{} {:>10}\n", line, cell(flag_ns));
+    std::fflush(stdout);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 // Names a row without a figure; empty when all rows have theirs.
-std::string missing_figure(const Json& rows) {
+std::string missing_figure(const Json& rows, std::initializer_list<const char*> names) {
   for (const Json& row : rows) {
-    for (const char* name : {"shm_us", "tcp_us"}) {
+    for (const char* name : names) {
       if (row[name].is_null()) return fmt::format("no {} for {} bytes", name, row["bytes"].get<std::size_t>());
     }
   }
@@ -116,10 +146,14 @@ int run(const Options& options) {
   report["machine"] = print_machine(options.effort());
   report["memory"] = print_memory(options.effort());
   report["all_reduce"] = print_all_reduce(options);
+  report["slots"] = print_slots(options);
   const Status written = options.json_path.empty() ? Status() : write_json(options.json_path, report);
   if (!written) return fail(exit_code(written.error().code), "--json: " + written.error().message);
-  const std::string missing = missing_figure(report["all_reduce"]);
-  return missing.empty() ? 0 : fail(1, "limits: " + missing + " (a wrong sum, or no loopback socket)");
+  for (const std::string& missing : {missing_figure(report["all_reduce"], {"shm_us", "tcp_us"}),
+                                     missing_figure(report["slots"], {"both_ways_us", "one_way_us"})}) {
+    if (!missing.empty()) return fail(1, "limits: " + missing + " (a wrong result, or no loopback socket)");
+  }
+  return 0;
 }
 
 int parse_and_run(int argc, char** argv) {

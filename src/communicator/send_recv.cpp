@@ -12,7 +12,7 @@ namespace {
 Status check_message(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
   const auto& [message, stream] = streamed;
   const bool sends = direction == Direction::Send;
-  if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
+  if (static_cast<std::size_t>(message.dtype) >= kDataTypeCount) {
     return invalid_argument(
         fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
   }
@@ -20,7 +20,8 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
     return invalid_argument(
         fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
   }
-  if (message.count > SIZE_MAX / 2 / size_of(message.dtype)) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(message.count, size_of(message.dtype), &bytes) || bytes > SIZE_MAX / 2) {
     return invalid_argument(fmt::format("count = {}, with {} bytes an element, is more than memory holds",
                                         message.count, size_of(message.dtype)));
   }
@@ -29,7 +30,7 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
   }
   const CallBuffer buffer{sends ? "input" : "output", message.data};
   WREATH_TRY(check_call_memory(buffer, {}, stream));
-  if (device_of(message.data) != nullptr) WREATH_TRY(check_inside(buffer, message.bytes()));
+  if (device_of(message.data) != nullptr) WREATH_TRY(check_inside(buffer, bytes));
   if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",

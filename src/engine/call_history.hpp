@@ -19,13 +19,9 @@ class CallHistory {
   explicit CallHistory(std::uint64_t communicator) : last_(mix(communicator, 1)) {}
 
   // Adds a call and returns its number. signature() is then the call's signature. One thread at a time may call this.
-  std::uint64_t add(const Call& call, std::uint64_t elements) {
-    last_ = mix_call(last_, call, elements);
-    const std::uint64_t number = calls_.load(std::memory_order_relaxed) + 1;
-    hashes_[number % hashes_.size()].store(last_, std::memory_order_relaxed);
-    calls_.store(number, std::memory_order_release);
-    return number;
-  }
+  std::uint64_t add(const Call& call, std::uint64_t elements) { return add_hash(mix_call(last_, call, elements)); }
+  // Adds a call without counts of each rank.
+  std::uint64_t add(const CallWords& words) { return add_hash(mix(last_, words.kind, words.elements)); }
   // The signature covers the last call and all before it.
   std::uint32_t signature() const { return static_cast<std::uint32_t>(last_ >> 32); }
 
@@ -41,6 +37,14 @@ class CallHistory {
   }
 
  private:
+  std::uint64_t add_hash(std::uint64_t hash) {
+    last_ = hash;
+    const std::uint64_t number = calls_.load(std::memory_order_relaxed) + 1;
+    hashes_[number % hashes_.size()].store(last_, std::memory_order_relaxed);
+    calls_.store(number, std::memory_order_release);
+    return number;
+  }
+
   std::uint64_t last_;
   std::atomic<std::uint64_t> calls_{0};
   std::array<std::atomic<std::uint64_t>, kRecordedCalls> hashes_{};

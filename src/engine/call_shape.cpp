@@ -39,13 +39,9 @@ Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
 }
 
 std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements) {
-  const bool varying = call.varying();
-  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
-                             static_cast<std::uint64_t>(call.reduction.op) << 16 |
-                             static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
-  const bool agreed = counts_agree(call.collective, varying);
-  hash = mix(hash, kind, agreed ? elements : 0);
-  if (varying && agreed) {
+  const CallWords words = words_of(call, elements);
+  hash = mix(hash, words.kind, words.elements);
+  if (call.varying() && counts_agree(call.collective, true)) {
     for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
   }
   return hash;

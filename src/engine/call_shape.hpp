@@ -19,6 +19,20 @@ std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noex
 // Tells the tuner what it may know of a call: the same on all ranks.
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 
+// Holds the arguments that all ranks must give alike, but for the counts of each rank.
+struct CallWords {
+  std::uint64_t kind = 0;
+  std::uint64_t elements = 0;  // 0 where the ranks need not agree on them
+  bool operator==(const CallWords&) const = default;
+};
+inline CallWords words_of(const Call& call, std::uint64_t elements) noexcept {
+  const bool varying = call.varying();
+  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
+                             static_cast<std::uint64_t>(call.reduction.op) << 16 |
+                             static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
+  return {kind, !varying || counts_agree(call.collective, varying) ? elements : 0};
+}
+
 // Continues a hash with the arguments that all ranks must give alike.
 std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements);
 

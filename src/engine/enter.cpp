@@ -128,9 +128,9 @@ std::optional<Status> Engine::run_again(const Call& call) {
     release_token();
     return std::nullopt;
   }
-  const std::uint64_t number = entered_.history.add(call, call.count);
+  const std::uint64_t number = entered_.history.add(last->words());
   const std::uint32_t signature = entered_.history.signature();
-  driver_.small().start(last->small(),
+  driver_.small().start(last->part(),
                         {call.input == nullptr ? entered_.barrier_bytes.data() : call.input,
                          call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output, signature});
   // The record is written while the message is on its way.
@@ -164,9 +164,10 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (pair.sent.fifo != nullptr) {
     driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
-    messages.sends.clear();
     driver_.doorbells().ring();
-    if (const Status announced = links_->announce(*control_); !announced) {
+    const Rank peer = messages.sends.front().peer;
+    messages.sends.clear();
+    if (const Status announced = links_->announce(*control_, peer); !announced) {
       fail(announced.error().code, rank(), announced.error().message);
     }
   }
@@ -184,6 +185,16 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
 
 Status Engine::run(ExchangeMessages& messages, bool of_host) {
   if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) {
+    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
+  }
+  const std::uint64_t record = run_pair(messages, of_host);
+  if (messages.empty()) {
+    recorder_.done(record);
+    release_token();
+    return {};
+  }
+  Operation& operation = queue_.immediate();
   Call exchange;
   exchange.collective = Collective::Exchange;
   if (!queue_.empty() || !take_idle_token()) {
@@ -192,12 +203,7 @@ Status Engine::run(ExchangeMessages& messages, bool of_host) {
   Operation& operation = queue_.immediate();
   operation.reset(exchange);
   std::swap(operation.messages, messages);
-  operation.record = run_pair(operation.messages, of_host);
-  if (operation.messages.empty()) {
-    recorder_.done(operation.record);
-    release_token();
-    return {};
-  }
+  operation.record = record;
   queue_.begin_immediate();
   drive_until_over(operation, Deadline::after_ms(-1));
   return result(operation);

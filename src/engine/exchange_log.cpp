@@ -4,40 +4,43 @@
 namespace wreath {
 
 void ExchangeLog::enter(ExchangeMessages& messages, Rank me) {
-  const std::lock_guard lock(mutex_);
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     for (ExchangeMessage& message : direction == Direction::Send ? messages.sends : messages.receives) {
       if (message.peer == me) continue;
       Side& side = peers_[static_cast<std::size_t>(message.peer)][static_cast<std::size_t>(direction)];
-      message.number = ++side.entered;
-      if (side.last.empty()) side.last.resize(kRemembered);
-      side.last[message.number % kRemembered] = {message.dtype, message.count};
+      message.number = side.entered.load(std::memory_order_relaxed) + 1;
+      if (side.last == nullptr) side.last = std::make_unique<std::array<Kept, kRemembered>>();
+      Kept& kept = (*side.last)[message.number % kRemembered];
+      // A reader that sees these words sees that the message before counts.
+      kept.dtype.store(message.dtype, std::memory_order_release);
+      kept.count.store(message.count, std::memory_order_release);
+      side.entered.store(message.number, std::memory_order_release);
     }
   }
 }
 
 MessageCounts ExchangeLog::counts(Rank peer) const {
-  const std::lock_guard lock(mutex_);
-  return {side(Direction::Send, peer).entered, side(Direction::Receive, peer).entered};
+  return {side(Direction::Send, peer).entered.load(std::memory_order_acquire),
+          side(Direction::Receive, peer).entered.load(std::memory_order_acquire)};
 }
 
 std::optional<CallRecord> ExchangeLog::find(Direction direction, Rank peer, std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
   const Side& of = side(direction, peer);
-  if (number == 0 || number > of.entered || of.entered - number >= kRemembered) return std::nullopt;
-  const Kept& kept = of.last[number % kRemembered];
+  if (number == 0 || !entered(direction, peer, number)) return std::nullopt;
+  const Kept& kept = (*of.last)[number % kRemembered];
   CallRecord message;
   message.number = number;
   message.collective = Collective::Exchange;
-  message.dtype = kept.dtype;
+  message.dtype = kept.dtype.load(std::memory_order_acquire);
   message.root = peer;
-  message.count = kept.count;
-  return message;
+  message.count = kept.count.load(std::memory_order_acquire);
+  // The next message may be written over this one before it counts.
+  const bool written_over = of.entered.load(std::memory_order_relaxed) + 1 - number >= kRemembered;
+  return written_over ? std::nullopt : std::optional(message);
 }
 
 bool ExchangeLog::entered(Direction direction, Rank peer, std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
-  return number <= side(direction, peer).entered;
+  return number <= side(direction, peer).entered.load(std::memory_order_acquire);
 }
 
 std::string describe_message(Direction direction, const CallRecord& message) {

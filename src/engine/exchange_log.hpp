@@ -2,8 +2,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,19 +41,18 @@ class ExchangeLog {
   // what its peer sent instead.
   static constexpr std::size_t kRemembered = 64;
   struct Kept {
-    DataType dtype;
-    std::uint64_t count;
+    std::atomic<DataType> dtype;
+    std::atomic<std::uint64_t> count;
   };
   struct Side {
-    std::uint64_t entered = 0;
-    // Message m is at m % kRemembered. The vector is empty before the first message.
-    std::vector<Kept> last;
+    std::atomic<std::uint64_t> entered{0};
+    // Message m is at m % kRemembered. The pointer is null before the first message, and then never changes.
+    std::unique_ptr<std::array<Kept, kRemembered>> last;
   };
   const Side& side(Direction direction, Rank peer) const {
     return peers_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(direction)];
   }
 
-  mutable std::mutex mutex_;
   std::vector<std::array<Side, 2>> peers_;
 };
 

@@ -13,55 +13,43 @@ void RepeatedCall::remember(const Call& call, Place place, const Choice& choice,
     const bool one = !moves_blocks(call.collective) || holds_one_block(call.collective, buffer);
     return call.count * size_of(call.dtype) * (one ? 1U : static_cast<std::uint64_t>(place.ranks));
   };
-  call_ = call;
+  words_ = words_of(call, call.count);
   reads_ = uses_input(call.collective, call.root, place.me);
   writes_ = uses_output(call.collective, call.root, place.me);
   both_ = reads_ && writes_;
   same_in_place_ = !moves_blocks(call.collective);
   input_bytes_ = bytes_of(Buffer::Input);
   output_bytes_ = bytes_of(Buffer::Output);
-  small_ = {call.collective, call.root, nullptr, nullptr, call.count, call.count * size_of(call.dtype), {}, 0};
-  if (reduces(call.collective)) small_.arithmetic = arithmetic(call.dtype, call.reduction, place.ranks);
+  SmallCall small{call.collective, call.root, nullptr, nullptr, call.count, call.count * size_of(call.dtype), {}, 0};
+  if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, place.ranks);
+  part_ = SmallPart(small, place.me, place.ranks);
   choice_ = choice;
   record_ = record;
-  known_ = true;
 }
 
-std::uint64_t RepeatedCalls::key_of(const Call& call) noexcept {
-  const auto dtype = planted_fault(16) ? 0U : static_cast<std::uint64_t>(call.dtype);
-  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) |
-                             static_cast<std::uint64_t>(call.reduction.op) << 8 | dtype << 16 |
-                             static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-  return mix(kind, call.count) * 0x9E3779B97F4A7C15u;
+RepeatedCalls::Set& RepeatedCalls::set_of(const Call& call) noexcept {
+  const CallWords words = RepeatedCall::compared(words_of(call, call.count));
+  return sets_[mix(0, words.kind, words.elements) >> (64 - kSetBits)];
 }
 
 const RepeatedCall* RepeatedCalls::find_in_set(const Call& call) noexcept {
-  const std::uint64_t key = key_of(call);
-  for (const Way& way : set_of(key)) {
-    if (way.tag != static_cast<std::uint32_t>(key) || way.call >= calls_.size() || !calls_[way.call].is(call)) continue;
-    last_ = way.call;
-    return &calls_[last_];
+  for (const auto& way : set_of(call)) {
+    if (way != nullptr && way->is(call)) return last_ = way.get();
   }
   return nullptr;
 }
 
 // The first way has the call that was remembered last. A full set forgets the call that was remembered first.
 void RepeatedCalls::remember(const Call& call, Place place, const Choice& choice, const CallRecord& record) {
-  const std::uint64_t key = key_of(call);
-  Set& set = set_of(key);
-  auto way = std::ranges::find_if(
-      set, [&](const Way& each) { return each.call < calls_.size() && calls_[each.call].has_arguments_of(call); });
+  Set& set = set_of(call);
+  auto way = std::ranges::find_if(set, [&](const auto& each) { return each != nullptr && each->has_arguments_of(call); });
   if (way == set.end()) {
     std::rotate(set.begin(), set.end() - 1, set.end());
     way = set.begin();
   }
-  if (way->call >= calls_.size()) {
-    way->call = static_cast<std::uint32_t>(calls_.size());
-    calls_.emplace_back();
-  }
-  way->tag = static_cast<std::uint32_t>(key);
-  last_ = way->call;
-  calls_[last_].remember(call, place, choice, record);
+  if (*way == nullptr) *way = std::make_unique<RepeatedCall>();
+  (*way)->remember(call, place, choice, record);
+  last_ = way->get();
 }
 
 }  // namespace wreath

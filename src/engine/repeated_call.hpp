@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "src/base/planted_fault.hpp"
 #include "src/engine/call_shape.hpp"
@@ -27,11 +27,15 @@ class RepeatedCall {
   }
   // Says whether the calls are alike but for their buffers and stream.
   bool has_arguments_of(const Call& call) const noexcept {
-    return (call.dtype == call_.dtype || planted_fault(16)) && call.count == call_.count && call.root == call_.root &&
-           call.reduction.op == call_.reduction.op && call.collective == call_.collective && known_;
+    return compared(words_of(call, call.count)) == compared(words_);
   }
-  // Returns the small call without buffers and signature.
-  const SmallCall& small() const { return small_; }
+  // Returns what is compared of a call's words. A planted fault leaves the data type out.
+  static CallWords compared(CallWords words) noexcept {
+    if (planted_fault(16)) words.kind &= ~std::uint64_t{0xff00};
+    return words;
+  }
+  const CallWords& words() const { return words_; }
+  const SmallPart& part() const { return part_; }
   const Choice& choice() const { return choice_; }
   // Returns the record, which has another call's number.
   const CallRecord& record() const { return record_; }
@@ -45,7 +49,7 @@ class RepeatedCall {
     return input != 0 && output != 0 && (apart || (same_in_place_ && input == output));
   }
 
-  bool known_ = false;
+  CallWords words_;
   bool reads_ = false;
   bool writes_ = false;
   bool both_ = false;
@@ -53,8 +57,7 @@ class RepeatedCall {
   bool same_in_place_ = false;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t output_bytes_ = 0;
-  Call call_{};
-  SmallCall small_{};
+  SmallPart part_;
   Choice choice_;
   CallRecord record_;
 };
@@ -65,30 +68,22 @@ class RepeatedCalls {
  public:
   // Returns the call that `call` repeats; null where there is none.
   const RepeatedCall* find(const Call& call) noexcept {
-    if (last_ < calls_.size() && calls_[last_].is(call)) return &calls_[last_];
-    return find_in_set(call);
+    return last_ != nullptr && last_->is(call) ? last_ : find_in_set(call);
   }
   // Remembers a checked call that the small path serves.
   void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
 
  private:
-  static constexpr std::size_t kSets = 32;
+  static constexpr unsigned kSetBits = 5;
   static constexpr std::size_t kWays = 4;
-  // A call is in one of the ways of its set. The tag tells most other calls of the set apart.
-  struct Way {
-    std::uint32_t tag = 0;
-    std::uint32_t call = UINT32_MAX;  // index in calls_
-  };
-  using Set = std::array<Way, kWays>;
+  // A call is in one of the ways of its set.
+  using Set = std::array<std::unique_ptr<RepeatedCall>, kWays>;
 
-  static std::uint64_t key_of(const Call& call) noexcept;
-  Set& set_of(std::uint64_t key) noexcept { return ways_[key >> 59]; }
-  static_assert(kSets == std::size_t{1} << (64 - 59));
+  Set& set_of(const Call& call) noexcept;
   const RepeatedCall* find_in_set(const Call& call) noexcept;
 
-  std::array<Set, kSets> ways_;
-  std::vector<RepeatedCall> calls_;
-  std::size_t last_ = 0;
+  std::array<Set, std::size_t{1} << kSetBits> sets_;
+  const RepeatedCall* last_ = nullptr;
 };
 
 }  // namespace wreath

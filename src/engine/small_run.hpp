@@ -16,7 +16,7 @@ class SmallRun final : public Run {
   void link();
   void set(Operation& operation) { operation_ = &operation; }
   // Starts a call. The caller sets the operation only where the call cannot end at once.
-  void start(const SmallCall& call, const SmallExchange::Varied& varied) { exchange_.start(call, varied); }
+  void start(const SmallPart& part, const SmallExchange::Varied& varied) { exchange_.start(part, varied); }
 
   Result<Started> start() override;
   Advance advance() override {

@@ -93,6 +93,33 @@ std::uint32_t behind(std::uint32_t number, std::uint32_t other) {
 
 }  // namespace
 
+SmallPart::SmallPart(const SmallCall& call, int rank, int ranks)
+    : elements(call.elements), bytes(call.bytes), arithmetic(call.arithmetic) {
+  const Pattern& pattern = pattern_of(call.collective);
+  const auto blocks = pattern.block_for_each ? static_cast<std::size_t>(ranks) : 1;
+  message_bytes = bytes * blocks;
+  own_offset = pattern.block_for_each ? static_cast<std::size_t>(rank) * bytes : 0;
+  result_stride = pattern.block_of_each ? bytes : 0;
+  combines = pattern.combines;
+  const bool root = rank == call.root;
+  switch (pattern.direction) {
+    case Direction::All:
+      publishes = has_result = from_all = true;
+      end_source = ranks;
+      break;
+    case Direction::FromRoot:
+      publishes = has_result = root;
+      first_source = call.root;
+      end_source = root ? call.root : call.root + 1;
+      break;
+    case Direction::ToRoot:
+      publishes = !root;
+      has_result = root;
+      end_source = root ? ranks : 0;
+      break;
+  }
+}
+
 SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own,
                              std::uint32_t first_sequence)
     : rank_(rank),
@@ -102,37 +129,21 @@ SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std:
       gathered_(areas_.size() * kLineMessageBytes),
       first_sequence_(first_sequence) {}
 
-SmallExchange::Part SmallExchange::part_of_call() const {
-  const int ranks = static_cast<int>(areas_.size());
-  const bool root = rank_ == call_.root;
-  switch (pattern_of(call_.collective).direction) {
-    case Direction::FromRoot: return {root, root, call_.root, root ? call_.root : call_.root + 1};
-    case Direction::ToRoot: return {!root, root, 0, root ? ranks : 0};
-    default: return {true, true, 0, ranks};
-  }
-}
-
 std::byte* SmallExchange::place_of(int rank) const {
-  return call_.output + (pattern_of(call_.collective).block_of_each ? static_cast<std::size_t>(rank) * call_.bytes : 0);
+  return output_ + static_cast<std::size_t>(rank) * part_.result_stride;
 }
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
 
-void SmallExchange::start(const SmallCall& call, const Varied& varied) {
-  call_ = call;
-  call_.input = varied.input;
-  call_.output = varied.output;
-  call_.signature = varied.signature;
+void SmallExchange::start(const SmallPart& part, const Varied& varied) {
+  part_ = part;
+  input_ = varied.input;
+  output_ = varied.output;
   ++number_;
-  signatures_[number_ % signatures_.size()] = call_.signature;
-  flag_ = flag_of(first_sequence_ + number_, call_.signature);
-  part_ = part_of_call();
-  const Pattern& pattern = pattern_of(call.collective);
-  combines_ = pattern.combines;
-  message_bytes_ = pattern.block_for_each ? call.bytes * areas_.size() : call.bytes;
-  own_offset_ = pattern.block_for_each ? static_cast<std::size_t>(rank_) * call.bytes : 0;
-  published_ = !part_.publishes;
-  peer_ = part_.first_source;
+  signatures_[number_ % signatures_.size()] = varied.signature;
+  flag_ = flag_of(first_sequence_ + number_, varied.signature);
+  published_ = !part.publishes;
+  peer_ = part.first_source;
   line_ = 0;
   looked_ = false;
   loaded_bytes_ = 0;
@@ -179,7 +190,7 @@ void SmallExchange::publish() {
   } else {
     std::byte* block = own_ + block_offset(number_);
     slot_fill_.begin(fills_);
-    slot_fill_.fill(copy_kernels(), block + kLine, call_.input, message_bytes_);
+    slot_fill_.fill(copy_kernels(), block + kLine, input_, part_.message_bytes);
     slot_fill_.end(copy_kernels());
     store_flag(block, flag_);
   }
@@ -191,12 +202,12 @@ void SmallExchange::publish_lines() {
   std::byte* line = own_ + line_offset(number_);
   std::size_t done = 0;
   do {
-    const std::size_t bytes = std::min(kLineData, message_bytes_ - done);
-    copy_line(line, call_.input + done, bytes);
+    const std::size_t bytes = std::min(kLineData, part_.message_bytes - done);
+    copy_line(line, input_ + done, bytes);
     store_flag(line + kLineData, flag_);
     done += bytes;
     line += kLine;
-  } while (done < message_bytes_);
+  } while (done < part_.message_bytes);
 }
 
 Advance SmallExchange::run() {
@@ -213,7 +224,7 @@ Advance SmallExchange::run() {
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
     if (taken == Advance::Blocked) return blocked();
     if (taken == Advance::Failed) return taken;
-    loaded_bytes_ += call_.bytes;
+    loaded_bytes_ += part_.bytes;
   }
   if (first_look && !part_.publishes) fetch_next();
   finish();
@@ -237,19 +248,19 @@ void SmallExchange::fetch_next() const {
 
 // Takes a peer's lines. A message that is one line is combined in place.
 Advance SmallExchange::take_lines(int peer) {
-  const std::size_t begin = own_offset_;
-  const std::size_t end = begin + call_.bytes;
+  const std::size_t begin = part_.own_offset;
+  const std::size_t end = begin + part_.bytes;
   const std::size_t first = begin / kLineData;
-  const std::size_t count = call_.bytes == 0 ? 1 : divide_up(end, kLineData) - first;
-  const bool in_place = combines_ && count == 1;
+  const std::size_t count = part_.bytes == 0 ? 1 : divide_up(end, kLineData) - first;
+  const bool in_place = part_.combines && count == 1;
   const std::byte* lines = areas_[static_cast<std::size_t>(peer)] + line_offset(number_);
   std::byte* target =
-      combines_ ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
+      part_.combines ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
   for (; line_ < count; ++line_) {
     const std::size_t index = first + line_;
     const std::byte* line = lines + index * kLine;
     if (const Advance found = look(line + kLineData, flag_); found != Advance::Advanced) return found;
-    if (in_place || call_.bytes == 0) continue;
+    if (in_place || part_.bytes == 0) continue;
     const std::size_t from = std::max(begin, index * kLineData);
     const std::size_t to = std::min(end, (index + 1) * kLineData);
     copy_line(target + (from - begin), line + (from - index * kLineData), to - from);
@@ -261,24 +272,24 @@ Advance SmallExchange::take_lines(int peer) {
 Advance SmallExchange::take_block(int peer) {
   const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_offset(number_);
   if (const Advance found = look(block, flag_); found != Advance::Advanced) return found;
-  const std::byte* data = block + kLine + own_offset_;
+  const std::byte* data = block + kLine + part_.own_offset;
   sources_[static_cast<std::size_t>(peer)] = data;
-  if (!combines_) copy_kernels().plain(place_of(peer), data, call_.bytes);
+  if (!part_.combines) copy_kernels().plain(place_of(peer), data, part_.bytes);
   return Advance::Advanced;
 }
 
 void SmallExchange::finish() {
-  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset_;  // null without bytes
-  if (combines_ && part_.has_result) {
+  const std::byte* own = input_ == nullptr ? nullptr : input_ + part_.own_offset;  // null without bytes
+  if (part_.combines && part_.has_result) {
     sources_[static_cast<std::size_t>(rank_)] = own;
-    call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(),
-                             static_cast<int>(areas_.size()), {Form::Data, rank_, Form::Data}, call_.elements);
-  } else if (part_.has_result && call_.bytes > 0 && place_of(rank_) != own) {
-    copy_kernels().plain(place_of(rank_), own, call_.bytes);
+    part_.arithmetic.combine(part_.arithmetic, output_, Form::Data, sources_.data(), static_cast<int>(areas_.size()),
+                             {Form::Data, rank_, Form::Data}, part_.elements);
+  } else if (part_.has_result && part_.bytes > 0 && place_of(rank_) != own) {
+    copy_kernels().plain(place_of(rank_), own, part_.bytes);
   }
   // Where all ranks read all messages, all ranks are past the calls before this one. All ranks know this of this rank,
   // too.
-  if (pattern_of(call_.collective).direction == Direction::All) {
+  if (part_.from_all) {
     all_past_ = heard_past_ = looked_past_ = number_ - 1;
   } else if (behind(number_, heard_past_) >= kTellEvery) {
     tell_past(number_);

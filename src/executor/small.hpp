@@ -36,6 +36,31 @@ struct SmallCall {
   std::uint32_t signature;
 };
 
+// The part of one rank in a call, and in all calls that are like it but for their buffers and signatures.
+struct SmallPart {
+  SmallPart() = default;
+  SmallPart(const SmallCall& call, int rank, int ranks);
+
+  // Counts the elements of the call, and their bytes. The rank takes so many bytes of every message.
+  std::size_t elements = 0;
+  std::size_t bytes = 0;
+  std::size_t message_bytes = 0;
+  // The offset, in every message, of the bytes that this rank takes.
+  std::size_t own_offset = 0;
+  // The bytes from one rank's place in the output to the next one's.
+  std::size_t result_stride = 0;
+  Arithmetic arithmetic;
+  // The rank reads ranks [first_source, end_source).
+  int first_source = 0;
+  int end_source = 0;
+  bool publishes = false;
+  // The result is, or begins with, the rank's own data.
+  bool has_result = false;
+  bool combines = false;
+  // All ranks read all messages.
+  bool from_all = false;
+};
+
 class SmallExchange {
  public:
   SmallExchange() = default;
@@ -44,14 +69,16 @@ class SmallExchange {
   SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, std::uint32_t first_sequence);
 
   // Begins a call, which run() ends.
-  void start(const SmallCall& call) { start(call, {call.input, call.output, call.signature}); }
-  // Begins a call that is like `call` but for these.
+  void start(const SmallCall& call) {
+    start(SmallPart(call, rank_, static_cast<int>(areas_.size())), {call.input, call.output, call.signature});
+  }
+  // Begins a call in which this rank has `part`.
   struct Varied {
     const std::byte* input;
     std::byte* output;
     std::uint32_t signature;
   };
-  void start(const SmallCall& call, const Varied& varied);
+  void start(const SmallPart& part, const Varied& varied);
   // Returns Done once this rank's part in the call is over; never waits. Returns Failed where a peer is in another
   // call.
   Advance run();
@@ -60,28 +87,16 @@ class SmallExchange {
 
   // Returns how many bytes this rank has read from peers' areas in the present call so far.
   std::uint64_t loaded_bytes() const { return loaded_bytes_; }
-  Collective collective() const { return call_.collective; }
 
   // Returns the peer whose message or flag is missing. After Failed it is the peer whose signature differs.
   int waiting_for() const { return peer_; }
 
  private:
-  // Says which part this rank has in a call.
-  struct Part {
-    bool publishes;
-    // The result is, or begins with, the rank's own data.
-    bool has_result;
-    // The rank reads ranks [first_source, end_source).
-    int first_source;
-    int end_source;
-  };
-
-  Part part_of_call() const;
   // Returns the place in the output for the bytes that come from `rank`.
   std::byte* place_of(int rank) const;
   // Returns the number of buffers of the call's protocol.
   std::uint32_t buffers() const;
-  bool lines() const { return message_bytes_ <= kLineMessageBytes; }
+  bool lines() const { return part_.message_bytes <= kLineMessageBytes; }
   Advance find_free_buffer();
   bool differs(std::uint64_t past) const;
   void publish();
@@ -105,13 +120,10 @@ class SmallExchange {
   std::vector<std::byte> gathered_;
   std::uint32_t first_sequence_ = 0;
 
-  SmallCall call_{};
-  Part part_{};
+  SmallPart part_;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
   std::uint64_t flag_ = 0;  // of the call's messages
-  // The offset, in every message, of the bytes that this rank takes.
-  std::size_t own_offset_ = 0;
-  bool combines_ = false;
-  std::size_t message_bytes_ = 0;
   bool published_ = true;
   bool told_ = false;
   bool looked_ = false;

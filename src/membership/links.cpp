@@ -419,20 +419,23 @@ std::string Links::reasons(const Attempt& attempt) const {
 
 std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
 
-Status Links::announce(Members& control) {
-  for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) {
-    Link* const linked = link(peer);
-    if (linked == nullptr || linked->mapped() == nullptr || !segment_->has_announcements(peer)) continue;
-    auto announcements = segment_->take_announcements(peer);
-    if (!announcements) return announcements.error();
-    for (Announcement& announcement : *announcements) {
-      ControlMessage message;
-      message.kind = MessageKind::Region;
-      message.index = announcement.index;
-      message.offer = std::move(announcement.offer);
-      control.send(peer, std::move(message));
-    }
+Status Links::announce(Members& control, Rank peer) {
+  Link* const linked = link(peer);
+  if (linked == nullptr || linked->mapped() == nullptr || !segment_->has_announcements(peer)) return {};
+  auto announcements = segment_->take_announcements(peer);
+  if (!announcements) return announcements.error();
+  for (Announcement& announcement : *announcements) {
+    ControlMessage message;
+    message.kind = MessageKind::Region;
+    message.index = announcement.index;
+    message.offer = std::move(announcement.offer);
+    control.send(peer, std::move(message));
   }
+  return {};
+}
+
+Status Links::announce(Members& control) {
+  for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) WREATH_TRY(announce(control, peer));
   return {};
 }
 

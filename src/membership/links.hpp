@@ -87,7 +87,9 @@ class Links {
   OwnSegment& segment() const { return *segment_; }
   // Describes a link, for example as "shm", "shm, single copy" or "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
-  // Tells peers of regions that slots will name.
+  // Tells a peer of regions that slots will name.
+  Status announce(Members& control, Rank peer);
+  // Tells all peers.
   Status announce(Members& control);
 
  private:

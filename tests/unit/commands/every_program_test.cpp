@@ -84,6 +84,7 @@ struct Mistake {
 
 // In each line a value is missing, no number, out of range, or in conflict with another flag.
 constexpr Mistake kMistakes[] = {
+    {"alternate_perf --ranks 1", "--ranks 1: not a whole number from 2 to 64"},
     {"all_reduce_perf -b", "--minbytes: 1 required SIZE missing"},
     {"all_reduce_perf -b x", "-b x: not a size"},
     {"all_reduce_perf -n 99999999999", "-n 99999999999: not a whole number from 1 to 2147483647"},
@@ -137,7 +138,7 @@ TEST(EveryProgram, NamesTheFlagAndTheMistake) {
 TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
   for (const char* each : {"all_reduce_perf --ranks 2 --sizes 8 -n 1", "barrier_perf -t 2 -n 1",
                            "overlap_perf --ranks 2 --rounds 1 --size 4K", "start_perf --ranks 1 --rounds 1",
-                           "wreath topo", "all_reduce_perf --help", "train_gpt --help", "compare --help"}) {
+                           "alternate_perf --rounds 1 --calls 1", "wreath topo", "all_reduce_perf --help", "train_gpt --help", "compare --help"}) {
     const std::string line = each;
     if (!was_built(line)) continue;
     const Outcome outcome = run_program(line + " </dev/null >/dev/full");
@@ -250,7 +251,7 @@ TEST(EveryProgram, OfTheExamplesJoinsItsPeersUnderSrun) {
 TEST(EveryProgram, ThatStartsRanksSaysWhereMpiexecStartedIt) {
   for (const char* each :
        {"all_reduce_perf --ranks 2 -b 8 -e 8", "barrier_perf -t 2", "sendrecv_perf",
-        "overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1", "compare",
+        "overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1", "alternate_perf", "compare",
         "train_gpt --preset tiny --dp 2 --steps 1", "wreath_check --ranks 1", "wreath tune --seconds 1"}) {
     const std::string line = each;
     if (!was_built(line)) continue;
@@ -301,7 +302,7 @@ TEST(EveryProgram, OfAJobRefusesItsLineInWordsOnceAHost) {
 }
 
 TEST(EveryProgram, ThatStartsRanksIsStartedOnce) {
-  for (const char* line : {"overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1",
+  for (const char* line : {"overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1", "alternate_perf",
                            "wreath_check --ranks 1", "wreath tune --seconds 1"}) {
     const Outcome outcome = run_program(line, "WREATH_RANK=0 WREATH_RANKS=2 ");
     EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;

@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "src/engine/call_history.hpp"
+
 namespace wreath::repeated_call {
 namespace {
 
@@ -66,6 +68,19 @@ TEST_P(Repeated, NotOnBuffersThatMeet) {
   EXPECT_FALSE(is_at(1 - output_bytes));
   EXPECT_TRUE(is_at(-output_bytes));
   EXPECT_EQ(is_at(0), !moves_blocks(GetParam()));
+}
+
+TEST_P(Repeated, AddsToTheHistoryWhatItsFirstCallAdded) {
+  const Call call = call_of(GetParam());
+  CallHistory first(7);
+  CallHistory again(7);
+  EXPECT_EQ(first.add(call, call.count), again.add(after(call).words()));
+  EXPECT_EQ(first.signature(), again.signature());
+  Call other = call;
+  other.count = 11;
+  first.add(other, other.count);
+  again.add(after(call).words());
+  EXPECT_NE(first.signature(), again.signature());
 }
 
 INSTANTIATE_TEST_SUITE_P(Collectives, Repeated,

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "src/communicator/check_messages.hpp"
 #include "src/engine/exchange_log.hpp"
@@ -196,6 +197,27 @@ TEST(ExchangeLog, NumbersTheMessagesOfAPairAndRemembersTheLast) {
   EXPECT_TRUE(log.entered(Direction::Receive, 1, 1));
   EXPECT_FALSE(log.entered(Direction::Receive, 2, 1));
   EXPECT_EQ(describe_message(Direction::Send, *log.find(Direction::Send, 1, 7 + 60)), "send #67 to rank 1 uint8 x 5");
+}
+
+TEST(ExchangeLog, IsReadWhileMessagesAreEntered) {
+  ExchangeLog log(2);
+  constexpr std::uint64_t kMessages = 20'000;
+  std::thread reader([&] {
+    for (std::uint64_t seen = 0; seen < kMessages;) {
+      seen = log.counts(1).sent;
+      for (std::uint64_t back = 0; back < 70 && back < seen; ++back) {
+        const auto found = log.find(Direction::Send, 1, seen - back);
+        if (found) {
+          ASSERT_EQ(found->count, seen - back) << "a message that was written over";
+        }
+      }
+    }
+  });
+  for (std::uint64_t i = 1; i <= kMessages; ++i) {
+    ExchangeMessages messages{{message(1, 0, i)}, {}};
+    log.enter(messages, 0);
+  }
+  reader.join();
 }
 
 }  // namespace

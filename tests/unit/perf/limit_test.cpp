@@ -48,6 +48,26 @@ TEST(Limits, AreThoseOfEverySizeAndGrowWithIt) {
   EXPECT_EQ(measured, 16);
 }
 
+TEST(Limits, OfTwoRanksAreThoseOfSlotsToo) {
+  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks: run it on more";
+  const auto slots_of = [](const char* program, const char* transport) {
+    Options options;
+    options.limits = true;
+    options.sizes.list = {4 << 10, 16 << 10, 4 << 20};
+    options.communicator.transports = {transport};
+    return measure_limits(row_of(program), options, 2).slots_us;
+  };
+  // An all_gather of 4 MiB receives 2 MiB, and one of 16 KiB 8.
+  const auto gathered = slots_of("all_gather_perf", "shm");
+  EXPECT_EQ(gathered.size(), 2U);
+  EXPECT_GT(gathered.at(16 << 10), 0);
+  EXPECT_GT(gathered.at(4 << 20), gathered.at(16 << 10));
+  const auto sent = slots_of("broadcast_perf", "shm");
+  EXPECT_EQ(sent.size(), 1U);
+  EXPECT_TRUE(sent.contains(16 << 10));
+  EXPECT_TRUE(slots_of("all_gather_perf", "tcp").empty());
+}
+
 TEST(Limits, AreNotThereWithFewerCoresThanRanks) {
   for (const CollectiveRow& row : collectives()) {
     for (const char* transport : {"shm", "tcp"}) {
