@@ -1,6 +1,6 @@
 // alternate_perf: measures what small calls cost more among other small calls than where each repeats.
-// Ranks are threads on cores of their own. They meet at flags before each call, outside the clock, so that no call waits
-// for the one before. The time of a call is the slowest rank's.
+// Ranks are threads on cores of their own. They meet at flags before each call, outside the clock, so that no call
+// waits for the one before. The time of a call is the slowest rank's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "perf/base/machine.hpp"
 #include "perf/base/statistics.hpp"
 #include "perf/common/launch.hpp"
+#include "perf/limits/loops.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/team.hpp"
@@ -228,11 +229,16 @@ int report(const Options& options, const std::string& transport, double flag_ns,
   fmt::print("# mean of all kinds: {:+.1f} ns more in turns, {:+.1f} .. {:+.1f}\n", median(means), interval.low,
              interval.high);
   if (options.json_path.empty()) return 0;
-  const Json json{{"cpu", cpu_name()},        {"cores", allowed_cores().size()},
-                  {"commit", WREATH_COMMIT},  {"ranks", options.ranks},
-                  {"transport", transport},   {"flag_ns", flag_ns},
-                  {"rounds", options.rounds}, {"calls", options.calls},
-                  {"kinds", rows},            {"more_ns", median(means)},
+  const Json json{{"cpu", cpu_name()},
+                  {"cores", allowed_cores().size()},
+                  {"commit", WREATH_COMMIT},
+                  {"ranks", options.ranks},
+                  {"transport", transport},
+                  {"flag_ns", flag_ns},
+                  {"rounds", options.rounds},
+                  {"calls", options.calls},
+                  {"kinds", rows},
+                  {"more_ns", median(means)},
                   {"interval_ns", {interval.low, interval.high}}};
   const Status written = write_output(options.json_path, json.dump({.indent = 2, .sorted = true}) + "\n");
   return written ? 0 : fail(written.error());
@@ -268,7 +274,8 @@ int run(int argc, char** argv) {
   app.add_option("--transport", options.transport, "the allowed transport (shm)").check(check_transport);
   app.add_option("-J,--json", options.json_path, "numbers").check(check_output_file);
   app.footer(
-      "In a round each kind repeats alone, and then all kinds come in a random order. 'more' is the difference of both\n"
+      "In a round each kind repeats alone, and then all kinds come in a random order. 'more' is the difference of "
+      "both\n"
       "times, and its interval holds the median with at least 90 %. The first call of a kind is shown apart.");
   if (const auto code = app.parse(argc, argv)) return *code;
   const Status once = check_started_once();

@@ -8,6 +8,8 @@
 
 namespace wreath {
 
+class GroupCalls;
+
 // Keeps the calls that its thread makes (on any communicator), from its construction to its launch. Blocking forms
 // return success after checking their arguments; _async forms return a Work that is done when the group is. launch()
 // begins the calls together, each communicator's in order. Its sends and recvs begin first and at once, in any order.
@@ -33,8 +35,9 @@ class Group {
   Status run();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  // The calls of the outermost group; null after the launch.
+  std::shared_ptr<GroupCalls> calls_;
+  bool outermost_;
 };
 
 }  // namespace wreath

@@ -95,8 +95,8 @@ Json print_all_reduce(const Options& options) {
 Json print_slots(const Options& options) {
   fmt::print("#\n# messages through slots of a ring, 2 threads: us with the best ring, and with the worst{}\n",
              options.rewrite ? "; inputs rewritten before each call" : "");
-  fmt::print("{:>10} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>10}\n", "size", "both ways", "ring", "worst",
-             "ring", "one way", "ring", "worst", "ring", "flag ns");
+  fmt::print("{:>10} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>10}\n", "size", "both ways", "ring",
+             "worst", "ring", "one way", "ring", "worst", "ring", "flag ns");
   Json rows = Json::array();
   constexpr std::size_t kLargest = std::size_t{2} << 20;
   const std::size_t factor = options.quick ? 16 : 2;

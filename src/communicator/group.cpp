@@ -179,20 +179,6 @@ Status GroupCalls::run() {
 
 // ---- the public face ----
 
-struct Group::Impl {
-  // The calls of the outermost group; null after the launch.
-  std::shared_ptr<GroupCalls> calls;
-  bool outermost = false;
-
-  // Ends the group's keeping. Returns null where it was launched before.
-  std::shared_ptr<GroupCalls> close() {
-    std::shared_ptr<GroupCalls> closed = std::move(calls);
-    if (closed != nullptr && outermost) open_calls = nullptr;
-    if (closed != nullptr && !outermost) closed->close_inside();
-    return closed;
-  }
-};
-
 namespace {
 
 // The thread's next group uses the memory of this one.
@@ -203,40 +189,47 @@ std::shared_ptr<GroupCalls> new_calls() {
   return std::make_shared<GroupCalls>();
 }
 
+// Ends the keeping of a group with these calls. Returns null where it was launched before.
+std::shared_ptr<GroupCalls> close(std::shared_ptr<GroupCalls>& calls, bool outermost) {
+  std::shared_ptr<GroupCalls> closed = std::move(calls);
+  if (closed != nullptr && outermost) open_calls = nullptr;
+  if (closed != nullptr && !outermost) closed->close_inside();
+  return closed;
+}
+
 Error launched_before() { return misused("launch: this Group was launched before"); }
 
 }  // namespace
 
-Group::Group() : impl_(std::make_unique<Impl>()) {
-  impl_->outermost = open_calls == nullptr;
-  if (impl_->outermost) {
-    impl_->calls = new_calls();
-    open_calls = impl_->calls.get();
+Group::Group() : outermost_(open_calls == nullptr) {
+  if (outermost_) {
+    calls_ = new_calls();
+    open_calls = calls_.get();
   } else {
-    impl_->calls = open_calls->shared_from_this();
-    impl_->calls->open_inside();
+    calls_ = open_calls->shared_from_this();
+    calls_->open_inside();
   }
 }
 
 Group::~Group() {
-  if (impl_->calls == nullptr) return;
-  impl_->calls->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
+  if (calls_ == nullptr) return;
+  calls_->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
   // The launch refuses the calls' Works.
   static_cast<void>(launch());
 }
 
 Result<Work> Group::launch() {
-  const std::shared_ptr<GroupCalls> calls = impl_->close();
+  const std::shared_ptr<GroupCalls> calls = close(calls_, outermost_);
   if (calls == nullptr) return launched_before();
-  if (!impl_->outermost) return Work(std::make_shared<Operation>());
+  if (!outermost_) return Work(std::make_shared<Operation>());
   WREATH_TRY(calls->launch());
   return calls->work();
 }
 
 Status Group::run() {
-  std::shared_ptr<GroupCalls> calls = impl_->close();
+  std::shared_ptr<GroupCalls> calls = close(calls_, outermost_);
   if (calls == nullptr) return launched_before();
-  if (!impl_->outermost) return {};
+  if (!outermost_) return {};
   Status status = calls->run();
   if (!calls->gave_work()) {
     calls->clear();

@@ -28,9 +28,11 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
   if (message.count > 0 && message.data == nullptr) {
     return invalid_argument(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
   }
-  const CallBuffer buffer{sends ? "input" : "output", message.data};
-  WREATH_TRY(check_call_memory(buffer, {}, stream));
-  if (device_of(message.data) != nullptr) WREATH_TRY(check_inside(buffer, bytes));
+  if (may_have_device_memory.load(std::memory_order_relaxed)) {
+    const CallBuffer buffer{sends ? "input" : "output", message.data};
+    WREATH_TRY(check_call_memory(buffer, {}, stream));
+    if (device_of(message.data) != nullptr) WREATH_TRY(check_inside(buffer, bytes));
+  }
   if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",

@@ -160,7 +160,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
 std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
   exchange_log_.enter(messages, rank());
   const MessagePair pair = trace_ == nullptr && of_host ? pair_of(*this, messages) : MessagePair();
-  if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
+  const CopyKernels& copies = copy_kernels();
+  if (pair.sent.fifo != nullptr) publish_message(pair.sent, copies);
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (pair.sent.fifo != nullptr) {
     driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
@@ -175,7 +176,7 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
   IdlePolicy& idle_policy = driver_.idle_policy();
   for (std::uint32_t look = 0; look <= idle_policy.small_looks(); ++look) {
     if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) break;
-    if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
+    if (take_message(pair.received, copies) != Advance::Done) continue;
     messages.receives.clear();
     driver_.doorbells().ring();
     break;

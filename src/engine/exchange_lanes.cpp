@@ -57,13 +57,14 @@ std::uint64_t record_messages(FlightRecorder& recorder, const ExchangeMessages& 
   CallRecord record;
   record.collective = Collective::Exchange;
   record.dtype = DataType::Uint8;
-  const bool one = messages.sends.size() + messages.receives.size() == 1;
-  for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    for (const ExchangeMessage& message : messages.of(direction)) {
-      record.count += one ? message.count : message.bytes();
-      if (one) record.dtype = message.dtype;
-      if (one) record.root = message.peer;
-    }
+  if (messages.sends.size() + messages.receives.size() == 1) {
+    const ExchangeMessage& only = (messages.sends.empty() ? messages.receives : messages.sends).front();
+    record.dtype = only.dtype;
+    record.root = only.peer;
+    record.count = only.count;
+  } else {
+    for (const ExchangeMessage& message : messages.sends) record.count += message.bytes();
+    for (const ExchangeMessage& message : messages.receives) record.count += message.bytes();
   }
   const std::uint64_t key = recorder.enter(record);
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
@@ -107,22 +108,25 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
 }
 
 MessagePair pair_of(const Engine& engine, const ExchangeMessages& messages) {
+  const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes);
   const auto fits = [&](const std::vector<ExchangeMessage>& all) {
     if (all.empty()) return true;
     const ExchangeMessage& only = all.front();
-    const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes);
     return all.size() == 1 && only.count > 0 && only.bytes() <= most && only.peer != engine.rank() &&
            engine.links().wire(only.peer) == nullptr;
   };
-  if (!fits(messages.sends) || !fits(messages.receives)) return {};
   MessagePair pair;
-  for (const ExchangeMessage& message : messages.sends) {
+  if (!fits(messages.sends) || !fits(messages.receives)) return pair;
+  if (!messages.sends.empty()) {
+    const ExchangeMessage& message = messages.sends.front();
     Link& link = *engine.links().link(message.peer);
-    if (!link.prepare(kExchangeLane) || !has_credit(link.send_fifo(kExchangeLane))) return {};
-    pair.sent = {&link.send_fifo(kExchangeLane), message.data, message.bytes(),
-                 signature_of(engine, Direction::Send, message), engine.shape().epoch};
+    SendFifo& fifo = link.send_fifo(kExchangeLane);
+    if (!link.prepare(kExchangeLane) || !has_credit(fifo)) return pair;
+    pair.sent = {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Send, message),
+                 engine.shape().epoch};
   }
-  for (const ExchangeMessage& message : messages.receives) {
+  if (!messages.receives.empty()) {
+    const ExchangeMessage& message = messages.receives.front();
     pair.received = {&engine.links().link(message.peer)->recv_fifo(kExchangeLane), message.data, message.bytes(),
                      signature_of(engine, Direction::Receive, message), engine.shape().epoch};
   }

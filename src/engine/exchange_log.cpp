@@ -3,19 +3,22 @@
 
 namespace wreath {
 
+void ExchangeLog::enter(ExchangeMessage& message, Side& side) {
+  message.number = side.entered.load(std::memory_order_relaxed) + 1;
+  if (side.last == nullptr) side.last = std::make_unique<std::array<Kept, kRemembered>>();
+  Kept& kept = (*side.last)[message.number % kRemembered];
+  // A reader that sees these words sees that the message before counts.
+  kept.dtype.store(message.dtype, std::memory_order_release);
+  kept.count.store(message.count, std::memory_order_release);
+  side.entered.store(message.number, std::memory_order_release);
+}
+
 void ExchangeLog::enter(ExchangeMessages& messages, Rank me) {
-  for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    for (ExchangeMessage& message : direction == Direction::Send ? messages.sends : messages.receives) {
-      if (message.peer == me) continue;
-      Side& side = peers_[static_cast<std::size_t>(message.peer)][static_cast<std::size_t>(direction)];
-      message.number = side.entered.load(std::memory_order_relaxed) + 1;
-      if (side.last == nullptr) side.last = std::make_unique<std::array<Kept, kRemembered>>();
-      Kept& kept = (*side.last)[message.number % kRemembered];
-      // A reader that sees these words sees that the message before counts.
-      kept.dtype.store(message.dtype, std::memory_order_release);
-      kept.count.store(message.count, std::memory_order_release);
-      side.entered.store(message.number, std::memory_order_release);
-    }
+  for (ExchangeMessage& message : messages.sends) {
+    if (message.peer != me) enter(message, side(Direction::Send, message.peer));
+  }
+  for (ExchangeMessage& message : messages.receives) {
+    if (message.peer != me) enter(message, side(Direction::Receive, message.peer));
   }
 }
 

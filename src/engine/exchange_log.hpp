@@ -49,7 +49,11 @@ class ExchangeLog {
     // Message m is at m % kRemembered. The pointer is null before the first message, and then never changes.
     std::unique_ptr<std::array<Kept, kRemembered>> last;
   };
+  static void enter(ExchangeMessage& message, Side& side);
   const Side& side(Direction direction, Rank peer) const {
+    return peers_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(direction)];
+  }
+  Side& side(Direction direction, Rank peer) {
     return peers_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(direction)];
   }
 

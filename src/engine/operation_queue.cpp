@@ -3,8 +3,7 @@
 
 namespace wreath {
 
-Status OperationQueue::error() const {
-  if (!failed()) return {};
+Status OperationQueue::first_failure() const {
   const std::lock_guard lock(mutex_);
   return *failure_;
 }

@@ -26,7 +26,7 @@ class OperationQueue {
   bool empty() const { return size() == 0; }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Returns the first failure.
-  Status error() const;
+  Status error() const { return failed() ? first_failure() : Status(); }
   // Fails with the first error, and every operation that is added later ends with it. It calls `before` before any
   // operation may end so. Returns false where the queue has failed before.
   template <typename Function>
@@ -81,6 +81,7 @@ class OperationQueue {
   }
 
  private:
+  Status first_failure() const;
   std::pair<std::shared_ptr<Operation>, std::shared_ptr<Operation>> take_front();
 
   mutable std::mutex mutex_;  // guards queue_, backlog_ and failure_

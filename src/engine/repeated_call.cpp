@@ -42,7 +42,8 @@ const RepeatedCall* RepeatedCalls::find_in_set(const Call& call) noexcept {
 // The first way has the call that was remembered last. A full set forgets the call that was remembered first.
 void RepeatedCalls::remember(const Call& call, Place place, const Choice& choice, const CallRecord& record) {
   Set& set = set_of(call);
-  auto way = std::ranges::find_if(set, [&](const auto& each) { return each != nullptr && each->has_arguments_of(call); });
+  auto way =
+      std::ranges::find_if(set, [&](const auto& each) { return each != nullptr && each->has_arguments_of(call); });
   if (way == set.end()) {
     std::rotate(set.begin(), set.end() - 1, set.end());
     way = set.begin();

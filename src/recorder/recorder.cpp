@@ -185,7 +185,7 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call, std::uint64_t given)
   return number | key_bit;
 }
 
-void FlightRecorder::message(std::uint64_t key, MessageRecord message) noexcept {
+void FlightRecorder::message(std::uint64_t key, const MessageRecord& message) noexcept {
   if (memory_ == nullptr) return;
   MessageRing& ring = memory_->messages;
   const std::uint64_t place = ring.last + 1;

@@ -39,7 +39,7 @@ class FlightRecorder {
   // Does the same for a call with another number.
   std::uint64_t enter(const CallRecord& call, std::uint64_t number) noexcept;
   // Records a message of the exchange `key`, to or from another rank.
-  void message(std::uint64_t key, MessageRecord message) noexcept;
+  void message(std::uint64_t key, const MessageRecord& message) noexcept;
   void running(std::uint64_t key, ShortName algorithm = {}) noexcept;
   void done(std::uint64_t key) noexcept;
   void failed(std::uint64_t key) noexcept;

@@ -33,8 +33,12 @@ TEST(AlternatePerf, MeasuresSixteenDifferentCallsBothWays) {
   std::set<std::string> kinds;
   double sum_ns = 0;
   for (const Json& kind : json["kinds"]) {
-    Json call = {{"collective", kind["collective"]}, {"count", kind["count"]}, {"dtype", kind["dtype"]},
-                 {"op", kind["op"]},                 {"root", kind["root"]},   {"in_place", kind["in_place"]}};
+    Json call = {{"collective", kind["collective"]},
+                 {"count", kind["count"]},
+                 {"dtype", kind["dtype"]},
+                 {"op", kind["op"]},
+                 {"root", kind["root"]},
+                 {"in_place", kind["in_place"]}};
     kinds.insert(call.dump());
     for (const char* name : {"first_us", "repeated_ns", "alternating_ns"}) {
       EXPECT_GT(kind[name].get<double>(), 0) << name << " of " << call.dump();

@@ -138,7 +138,8 @@ TEST(EveryProgram, NamesTheFlagAndTheMistake) {
 TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
   for (const char* each : {"all_reduce_perf --ranks 2 --sizes 8 -n 1", "barrier_perf -t 2 -n 1",
                            "overlap_perf --ranks 2 --rounds 1 --size 4K", "start_perf --ranks 1 --rounds 1",
-                           "alternate_perf --rounds 1 --calls 1", "wreath topo", "all_reduce_perf --help", "train_gpt --help", "compare --help"}) {
+                           "alternate_perf --rounds 1 --calls 1", "wreath topo", "all_reduce_perf --help",
+                           "train_gpt --help", "compare --help"}) {
     const std::string line = each;
     if (!was_built(line)) continue;
     const Outcome outcome = run_program(line + " </dev/null >/dev/full");
