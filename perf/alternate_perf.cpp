@@ -31,6 +31,7 @@ struct Options {
   int rounds = 31;
   int calls = 300;  // of each kind in a round, both ways
   std::string transport = "shm";
+  std::vector<std::string> collectives;  // none: all
   std::string json_path;
 };
 
@@ -61,7 +62,24 @@ constexpr SmallKind kKinds[] = {
     {Collective::Gather, 2, DataType::Float32, ReduceOp::Sum, 0, false},
     {Collective::Scatter, 2, DataType::Float32, ReduceOp::Sum, -1, false},
 };
-constexpr std::size_t kKindCount = std::size(kKinds);
+
+using Kinds = std::vector<SmallKind>;
+Kinds kinds_of(const std::vector<std::string>& collectives) {
+  Kinds kinds;
+  for (const SmallKind& kind : kKinds) {
+    const auto found = std::find(collectives.begin(), collectives.end(), name(kind.collective));
+    if (collectives.empty() || found != collectives.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+std::vector<std::string> names_of_collectives() {
+  std::vector<std::string> names;
+  for (const SmallKind& kind : kKinds) {
+    if (names.empty() || names.back() != name(kind.collective)) names.emplace_back(name(kind.collective));
+  }
+  return names;
+}
 
 // The time of a kind's first call, and its median times in each round.
 struct KindTimes {
@@ -78,10 +96,10 @@ struct KindTimes {
 
 // What all ranks share. Rank 0 writes it between barriers; each rank writes its own ticks.
 struct Measured {
-  explicit Measured(int ranks) : ticks(static_cast<std::size_t>(ranks)), errors(ticks.size()) {}
+  Measured(int ranks, std::size_t count) : ticks(static_cast<std::size_t>(ranks)), errors(ticks.size()), kinds(count) {}
   std::vector<std::vector<std::uint64_t>> ticks;  // by rank and call
   std::vector<std::optional<Error>> errors;       // by rank: the first
-  std::vector<KindTimes> kinds = std::vector<KindTimes>(kKindCount);
+  std::vector<KindTimes> kinds;
 };
 
 using command_line::fail;
@@ -89,13 +107,13 @@ using command_line::fail;
 // The calls of one rank.
 class Calls {
  public:
-  Calls(TeamMember& member, Communicator& communicator, Measured& measured)
+  Calls(TeamMember& member, Communicator& communicator, Measured& measured, const Kinds& kinds)
       : member_(member),
         communicator_(communicator),
         measured_(measured),
         ticks_(measured.ticks[static_cast<std::size_t>(member.rank())]),
         error_(measured.errors[static_cast<std::size_t>(member.rank())]) {
-    for (const SmallKind& kind : kKinds) calls_.push_back(call_of(kind));
+    for (const SmallKind& kind : kinds) calls_.push_back(call_of(kind));
   }
 
   // Makes the calls of `order`. Returns their nanoseconds, the slowest rank's, on all ranks. A rank whose call fails
@@ -150,30 +168,31 @@ class Calls {
 };
 
 // Returns a random order of `calls` calls of each kind, which is the same on all ranks.
-std::vector<std::size_t> mixed(int calls, std::uint32_t seed) {
+std::vector<std::size_t> mixed(std::size_t kinds, int calls, std::uint32_t seed) {
   std::vector<std::size_t> order;
   for (int i = 0; i < calls; ++i) {
-    for (std::size_t kind = 0; kind < kKindCount; ++kind) order.push_back(kind);
+    for (std::size_t kind = 0; kind < kinds; ++kind) order.push_back(kind);
   }
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));
   return order;
 }
 
 void measure(TeamMember& member, Communicator& communicator, const Options& options, Measured& measured) {
-  Calls calls(member, communicator, measured);
+  Calls calls(member, communicator, measured, kinds_of(options.collectives));
+  const std::size_t kinds = measured.kinds.size();
   const bool keeps = member.rank() == 0;
-  for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
     const double ns = calls.time_ns({kind}).front();
     if (keeps) measured.kinds[kind].first_us = ns / 1000;
   }
   for (int round = 0; round < options.rounds; ++round) {
-    for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
       const auto times = calls.time_ns(std::vector(static_cast<std::size_t>(options.calls), kind));
       if (keeps) measured.kinds[kind].repeated_ns.push_back(median(times));
     }
-    const auto order = mixed(options.calls, static_cast<std::uint32_t>(round));
+    const auto order = mixed(kinds, options.calls, static_cast<std::uint32_t>(round));
     const auto times = calls.time_ns(order);
-    for (std::size_t kind = 0; keeps && kind < kKindCount; ++kind) {
+    for (std::size_t kind = 0; keeps && kind < kinds; ++kind) {
       std::vector<double> of_kind;
       for (std::size_t i = 0; i < order.size(); ++i) {
         if (order[i] == kind) of_kind.push_back(times[i]);
@@ -193,17 +212,19 @@ std::vector<double> mean_more_ns(const std::vector<KindTimes>& kinds) {
   return means;
 }
 
-int report(const Options& options, const std::string& transport, double flag_ns, const std::vector<KindTimes>& kinds) {
-  fmt::print("# {} kinds of small calls on {} ranks over {}; a flag takes {:.0f} ns\n", kKindCount, options.ranks,
+int report(const Options& options, const std::string& transport, double flag_ns,
+           const std::vector<KindTimes>& all_times) {
+  const Kinds kinds = kinds_of(options.collectives);
+  fmt::print("# {} kinds of small calls on {} ranks over {}; a flag takes {:.0f} ns\n", kinds.size(), options.ranks,
              transport, flag_ns);
   fmt::print("# ns of a call from a common start, the slowest rank's; medians of {} rounds of {} calls of a kind\n",
              options.rounds, options.calls);
   fmt::print("{:<15} {:>6} {:<9} {:<4} {:>4} {:<5} {:>10} {:>9} {:>9} {:>7}  interval\n", "call", "count", "type", "op",
              "root", "place", "first us", "repeated", "in turns", "more");
   Json rows = Json::array();
-  for (std::size_t i = 0; i < kKindCount; ++i) {
-    const SmallKind& kind = kKinds[i];
-    const KindTimes& times = kinds[i];
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const SmallKind& kind = kinds[i];
+    const KindTimes& times = all_times[i];
     const double more = median(times.more_ns());
     const Interval interval = median_interval(times.more_ns());
     const std::string_view op = reduces(kind.collective) ? name(kind.op) : "-";
@@ -224,7 +245,7 @@ int report(const Options& options, const std::string& transport, double flag_ns,
                     {"more_ns", more},
                     {"interval_ns", {interval.low, interval.high}}});
   }
-  const auto means = mean_more_ns(kinds);
+  const auto means = mean_more_ns(all_times);
   const Interval interval = median_interval(means);
   fmt::print("# mean of all kinds: {:+.1f} ns more in turns, {:+.1f} .. {:+.1f}\n", median(means), interval.low,
              interval.high);
@@ -254,7 +275,7 @@ int measure_and_report(const Options& options) {
   if (!communicators) return fail(communicators.error());
   const std::string transport = communicators->front().transport_to(options.ranks - 1);
   const double flag_ns = flag_flight_ns(kQuickEffort);
-  Measured measured(options.ranks);
+  Measured measured(options.ranks, kinds_of(options.collectives).size());
   run_team(options.ranks, [&](TeamMember& member) {
     measure(member, (*communicators)[static_cast<std::size_t>(member.rank())], options, measured);
   });
@@ -272,6 +293,10 @@ int run(int argc, char** argv) {
   command_line::add_number(app, "--rounds", options.rounds, {1, 100000}, "rounds (31)");
   command_line::add_number(app, "--calls", options.calls, {1, 100000}, "calls of each kind in a round (300)");
   app.add_option("--transport", options.transport, "the allowed transport (shm)").check(check_transport);
+  app.add_option("--collective", options.collectives, "kinds of these collectives alone")
+      .one_of(names_of_collectives())
+      .delimiter(',')
+      .type_name("NAME");
   app.add_option("-J,--json", options.json_path, "numbers").check(check_output_file);
   app.footer(
       "In a round each kind repeats alone, and then all kinds come in a random order. 'more' is the difference of "
