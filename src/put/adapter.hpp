@@ -29,6 +29,7 @@ struct PutLimits {
   std::uint32_t outstanding = 0;   // puts of a channel that have not ended
   // A put that tells arrives after all puts that its channel took before it.
   bool ordered = false;
+  std::uint32_t told_bits = 32;  // a put tells a number of so many bits
 };
 
 struct Put {

@@ -130,7 +130,7 @@ Status PutLink::take_ended(const PutEvent& event) {
 
 Status PutLink::take_told(std::uint32_t bits) {
   if (broken_) return {};
-  const Told told = unpack(bits);
+  const Told told = unpack(bits, port_->limits().told_bits);
   if (told.lane >= lanes_.size()) {
     return Error{ErrorCode::PeerLost, fmt::format("told word: lane is {}, must be below {}", told.lane, lanes_.size())};
   }

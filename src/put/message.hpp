@@ -27,31 +27,39 @@ inline constexpr std::uint32_t kMostParts = kCreditPart;
 // So many credit puts of a lane may be under way that have not ended.
 inline constexpr std::uint32_t kMostCredits = 4;
 
-// The 32 bits that a put tells. The low bits of a sequence are enough to find it in a window.
+// A put tells this, in up to 32 bits. The low bits of a sequence are enough to find it in a window.
 struct Told {
-  static constexpr int kLaneBits = 5;
-  static constexpr int kPartBits = 3;
-  static constexpr int kSequenceBits = 24;
-  static constexpr std::uint32_t kSequenceMask = (std::uint32_t{1} << kSequenceBits) - 1;
+  static constexpr std::uint32_t kLaneBits = 5;
+  static constexpr std::uint32_t kPartBits = 3;
   std::uint32_t lane = 0;
   std::uint32_t part = 0;
   std::uint32_t sequence = 0;  // its low bits
+  std::uint32_t bits = 32;     // of all three
 
+  constexpr std::uint32_t sequence_bits() const { return bits - kLaneBits - kPartBits; }
+  constexpr std::uint32_t sequence_mask() const { return (1U << sequence_bits()) - 1; }
   // Returns how far the sequence is behind `from`, in the order of sequences.
-  std::uint32_t since(std::uint32_t from) const { return (sequence - from) & kSequenceMask; }
+  std::uint32_t since(std::uint32_t from) const { return (sequence - from) & sequence_mask(); }
 };
-static_assert(Told::kLaneBits + Told::kPartBits + Told::kSequenceBits == 32);
 static_assert(kCreditPart < (1U << Told::kPartBits));
 inline constexpr std::uint32_t kMostLanes = 1U << Told::kLaneBits;
-inline constexpr std::uint32_t kMostSlots = 1U << (Told::kSequenceBits - 4);  // a window is four times that
+inline constexpr std::uint32_t kFewestToldBits = Told::kLaneBits + Told::kPartBits + 6;
+
+// A window is four times the slots, and half of the sequences tell of what is behind it.
+constexpr std::uint32_t most_slots(std::uint32_t told_bits) {
+  return 1U << (Told{.bits = told_bits}.sequence_bits() - 4);
+}
 
 constexpr std::uint32_t pack(const Told& told) {
-  return told.lane << (Told::kPartBits + Told::kSequenceBits) | told.part << Told::kSequenceBits |
-         (told.sequence & Told::kSequenceMask);
+  return (told.lane << Told::kPartBits | told.part) << told.sequence_bits() | (told.sequence & told.sequence_mask());
 }
-constexpr Told unpack(std::uint32_t bits) {
-  return {bits >> (Told::kPartBits + Told::kSequenceBits), bits >> Told::kSequenceBits & ((1U << Told::kPartBits) - 1),
-          bits & Told::kSequenceMask};
+constexpr Told unpack(std::uint32_t word, std::uint32_t bits = 32) {
+  Told told{.bits = bits};
+  const std::uint32_t above = word >> told.sequence_bits();
+  told.lane = above >> Told::kPartBits;
+  told.part = above & ((1U << Told::kPartBits) - 1);
+  told.sequence = word & told.sequence_mask();
+  return told;
 }
 
 struct PutHeader {

@@ -39,7 +39,7 @@ Status PutReceiver::check_told(const PutLane& lane, const Told& told) const {
   const std::uint32_t room = window_messages(shape_) - window.messages();
   if (ahead >= room) {
     return bad_told("sequence", told.sequence,
-                    fmt::format("must be one of {} from {} on", room, window.end() & Told::kSequenceMask), told.lane);
+                    fmt::format("must be one of {} from {} on", room, window.end() & told.sequence_mask()), told.lane);
   }
   if ((lane.parts[told.sequence & lane.mask] & 1U << told.part) != 0) {
     return bad_told("part", told.part, fmt::format("told already of message {}", told.sequence), told.lane);

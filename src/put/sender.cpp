@@ -169,7 +169,7 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   put.registration = put.bytes <= port_.limits().inline_bytes ? 0 : lane.outgoing.registration();
   put.to = lane.peer.small->address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
   put.key = lane.peer.small->key;
-  put.tells = pack({number, 0, sequence});
+  put.tells = pack({number, 0, sequence, port_.limits().told_bits});
   queue(number, sequence, 0).add(put, {PutOwner::Kind::Message, number, sequence}, !small);
 }
 
@@ -186,7 +186,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
     put.registration = message.registration;
     put.to = lane.peer.large->address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
     put.key = lane.peer.large->key;
-    if (!limits.ordered) put.tells = pack({number, part, sequence});
+    if (!limits.ordered) put.tells = pack({number, part, sequence, limits.told_bits});
     queue(number, sequence, part).add(put, {PutOwner::Kind::Message, number, sequence}, false);
     if (part > 1 && bytes < limits.put_bytes) ++port_.counts().tails;
     offset += bytes;
@@ -220,10 +220,10 @@ Status PutSender::on_credit(const Told& told) {
     return {};
   }
   // Puts of several channels come in any order, so an older count may come later.
-  if (ahead > Told::kSequenceMask / 2) return {};
+  if (ahead > told.sequence_mask() / 2) return {};
   return Error{ErrorCode::PeerLost,
                fmt::format("told word: credit is {}, must be between {} and {} (lane {})", told.sequence,
-                           window.begin() & Told::kSequenceMask, window.end() & Told::kSequenceMask, told.lane)};
+                           window.begin() & told.sequence_mask(), window.end() & told.sequence_mask(), told.lane)};
 }
 
 // Tells the peer what the executor has consumed, once half of the window is unreported, or the peer may wait for it.
@@ -242,7 +242,7 @@ void PutSender::add_owed_credits() {
     Put put;
     put.to = lanes_[0]->peer.small->address;
     put.key = lanes_[0]->peer.small->key;
-    put.tells = pack({lane, kCreditPart, consumed});
+    put.tells = pack({lane, kCreditPart, consumed, port_.limits().told_bits});
     queue.add(put, {PutOwner::Kind::Credit, lane, 0}, false);
     window.remove_before(consumed);
     ++port_.counts().credits;

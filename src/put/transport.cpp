@@ -28,8 +28,12 @@ Result<std::unique_ptr<Transport>> PutTransport::make(std::shared_ptr<PutPort> p
   if (shape.lanes == 0 || shape.lanes > kMostLanes) {
     return invalid("lanes", shape.lanes, fmt::format("1 to {}", kMostLanes));
   }
-  if (!std::has_single_bit(shape.slot_count) || shape.slot_count > kMostSlots) {
-    return invalid("slot_count", shape.slot_count, fmt::format("a power of two, at most {}", kMostSlots));
+  if (limits.told_bits < kFewestToldBits || limits.told_bits > 32) {
+    return unfit("the number of bits that a put tells", limits.told_bits, fmt::format("{} to 32", kFewestToldBits));
+  }
+  if (const std::uint32_t most = most_slots(limits.told_bits);
+      !std::has_single_bit(shape.slot_count) || shape.slot_count > most) {
+    return invalid("slot_count", shape.slot_count, fmt::format("a power of two, at most {}", most));
   }
   if (!std::has_single_bit(shape.slot_bytes)) return invalid("slot_bytes", shape.slot_bytes, "a power of two");
   if (options.channels == 0 || options.channels > kMostChannels) {

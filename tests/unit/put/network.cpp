@@ -105,6 +105,7 @@ Result<std::size_t> TestChannel::put(std::span<const Put> puts) {
       if (put.bytes > 0) pending.inlined.assign(put.from, put.from + put.bytes);
     }
     if (put.bytes > network_.whims_.limits.put_bytes) network_.breach("a put is too long");
+    if (put.tells.value_or(0) >> (network_.whims_.limits.told_bits - 1) > 1) network_.breach("a put tells too much");
     pending_.push_back(std::move(pending));
   }
   return taken;

@@ -33,6 +33,7 @@ Whims whims_of(std::mt19937& random, std::uint32_t seed) {
   whims.lose_chance = one_of(random, {0, 0, 0, 20, 100});
   if (random() % 4 == 0) whims.lose_put = 1 + random() % 40;
   whims.retryable = random() % 8 != 0;
+  whims.limits.told_bits = one_of(random, {kFewestToldBits, 20, 32});
   return whims;
 }
 

@@ -285,6 +285,13 @@ TEST(PutTransport, RefusesShapesOptionsAndAdaptersThatDoNotFit) {
             "test0: the largest put is 5000, must be 5461 bytes at least, for slots of 32768");
   EXPECT_EQ(error([](Whims& whims, FifoShape&, PutOptions&) { whims.limits.outstanding = 3; }),
             "test0: the number of outstanding puts is 3, must be 4 at least");
+  EXPECT_EQ(error([](Whims& whims, FifoShape&, PutOptions&) { whims.limits.told_bits = 13; }),
+            "test0: the number of bits that a put tells is 13, must be 14 to 32");
+  EXPECT_EQ(error([](Whims& whims, FifoShape& shape, PutOptions&) {
+              whims.limits.told_bits = 14;
+              shape.slot_count = 8;
+            }),
+            "test0: slot_count is 8, must be a power of two, at most 4");
 }
 
 }  // namespace
