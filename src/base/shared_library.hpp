@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -39,10 +40,31 @@ class SharedLibrary {
     return reinterpret_cast<Function*>(::dlsym(handle_.get(), name));
   }
 
+  // Finds a function. Where the library has none and `missing` is empty, `missing` becomes the name.
+  template <typename Function>
+  void look_up(const char* name, Function*& function, std::string& missing) const {
+    function = find<Function>(name);
+    if (function == nullptr && missing.empty()) missing = name;
+  }
+
  private:
   explicit SharedLibrary(void* handle) : handle_(handle, &::dlclose) {}
 
   std::unique_ptr<void, int (*)(void*)> handle_;
 };
+
+// Returns what Library::load() makes, which succeeds once in a process and stays: drivers cannot be unloaded.
+template <typename Library>
+Result<const Library*> loaded_once() {
+  static std::mutex mutex;
+  static const Library* loaded = nullptr;
+  const std::lock_guard lock(mutex);
+  if (loaded == nullptr) {
+    auto library = Library::load();
+    if (!library) return library.error();
+    loaded = library->release();
+  }
+  return loaded;
+}
 
 }  // namespace wreath

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include "src/base/log.hpp"
@@ -12,22 +11,16 @@
 namespace wreath {
 namespace {
 
-// A symbol's version is the library's default: 1.0 for completion channels, 1.1 or later for the others.
-template <typename Function>
-void look_up(const SharedLibrary& library, const char* name, Function*& function, std::string& missing) {
-  function = library.find<Function>(name);
-  if (function == nullptr && missing.empty()) missing = name;
-}
+#define WREATH_VERBS_LOOK_UP(function) library.look_up("ibv_" #function, functions.function, missing);
 
-#define WREATH_VERBS_LOOK_UP(function) look_up(library, "ibv_" #function, functions.function, missing);
-
-// Returns the name of the first function that the library lacks.
+// Returns the name of the first function that the library lacks. A symbol's version is the library's default: 1.0 for
+// completion channels, 1.1 or later for the others.
 std::string look_up_all(const SharedLibrary& library, VerbsFunctions& functions) {
   std::string missing;
   std::string optional;
   WREATH_VERBS_FUNCTIONS(WREATH_VERBS_LOOK_UP)
-  look_up(library, "ibv_reg_mr_iova2", functions.reg_mr_iova2, optional);
-  look_up(library, "_ibv_query_gid_ex", functions.query_gid_ex, optional);
+  library.look_up("ibv_reg_mr_iova2", functions.reg_mr_iova2, optional);
+  library.look_up("_ibv_query_gid_ex", functions.query_gid_ex, optional);
   return missing;
 }
 
@@ -50,16 +43,6 @@ Result<std::unique_ptr<VerbsLibrary>> VerbsLibrary::load(const char* file) {
   return made;
 }
 
-Result<const VerbsLibrary*> VerbsLibrary::get() {
-  static std::mutex mutex;
-  static const VerbsLibrary* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded == nullptr) {
-    auto library = load();
-    if (!library) return library.error();
-    loaded = library->release();
-  }
-  return loaded;
-}
+Result<const VerbsLibrary*> VerbsLibrary::get() { return loaded_once<VerbsLibrary>(); }
 
 }  // namespace wreath
