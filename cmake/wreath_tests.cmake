@@ -23,7 +23,13 @@ endif()
 if(NOT (WREATH_VERBS AND verbs_FOUND))
   list(APPEND wreath_left_out conformance/verbs unit/fake_verbs unit/transports_verbs)
 endif()
+if(NOT (WREATH_OFI AND ofi_FOUND))
+  list(APPEND wreath_left_out unit/transports_ofi)
+endif()
 set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
+# With it the transport ofi can be used everywhere: libfabric makes reliable datagrams of sockets. It is for entries whose
+# tests name their transports.
+set(wreath_ofi_provider WREATH_OFI_PROVIDER=tcp)
 set(wreath_fake_verbs ${PROJECT_BINARY_DIR}/tests/fake_verbs)  # where a libibverbs.so.1 of the tests' own is
 
 # wreath_test_targets(NAME TARGETS...) makes `tests_NAME` build these targets, too.

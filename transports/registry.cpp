@@ -7,9 +7,11 @@ namespace wreath {
 Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
 
 Status probe_verbs();
+Status probe_ofi();
 
 Result<std::unique_ptr<Transport>> make_faulty(std::unique_ptr<Transport> inner, const TransportContext& context);
 Status check_faults(std::string_view faults);
@@ -20,6 +22,7 @@ constexpr TransportRow kRows[] = {
     {"inproc", SharedMemory::Process, false, &make_inproc},
     {"shm", SharedMemory::Host, false, &make_shm},
     {"verbs", SharedMemory::None, false, &make_verbs, &probe_verbs},
+    {"ofi", SharedMemory::None, false, &make_ofi, &probe_ofi},
     {"tcp", SharedMemory::None, true, &make_tcp},
 };
 

@@ -58,6 +58,7 @@ std::vector<Layer> library_layers() {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
       {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
+      {"transports/ofi/", {"wreath/", "src/base/", "src/put/", "src/topology/"}},
       {"transports/verbs/", {"wreath/", "src/base/", "src/put/", "src/topology/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},

@@ -1,5 +1,6 @@
 // Checks GPUs, and the libraries that reach devices.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,13 +32,16 @@ struct LibraryNeed {
 
 bool has_nvidia(const Surroundings& surroundings) { return has_driver(surroundings, "nvidia"); }
 bool has_rdma(const Surroundings& surroundings) { return !surroundings.topology.rdma.empty(); }
+bool has_efa(const Surroundings& surroundings) {
+  return std::ranges::any_of(surroundings.topology.rdma, [](const RdmaDevice& each) { return each.driver == "efa"; });
+}
 bool never(const Surroundings&) { return false; }
 
 constexpr LibraryNeed kNeeds[] = {
     {"libcuda.so.1", "the CUDA driver", &has_nvidia, "install the NVIDIA driver, or docker run --gpus all ..."},
     {"libnvidia-ml.so.1", "NVML", &has_nvidia, "install the NVIDIA driver, or docker run --gpus all ..."},
     {"libibverbs.so.1", "RDMA verbs", &has_rdma, "apt-get install libibverbs1 ibverbs-providers"},
-    {"libfabric.so.1", "libfabric", &never, ""},
+    {"libfabric.so.1", "libfabric", &has_efa, "AWS's EFA installer, or apt-get install libfabric1"},
     {"libhwloc.so.15", "hwloc", &never, ""},
     {"libpmix.so.2", "PMIx", &never, ""},
 };
@@ -77,6 +81,11 @@ void check_gpus(const Surroundings& surroundings, Findings& findings) {
 void check_libraries(const Surroundings& surroundings, Findings& findings) {
   if (!surroundings.probes) return;
   for (const LibraryProbe& probe : surroundings.probes->libraries) check_library(surroundings, probe, findings);
+  std::vector<std::string> providers;
+  for (const FabricProbe& probe : surroundings.probes->fabrics) {
+    providers.push_back(fmt::format("{} ({})", probe.provider, fmt::join(probe.domains, ", ")));
+  }
+  if (!providers.empty()) findings.ok("libfabric providers", fmt::format("{}", fmt::join(providers, ", ")));
 }
 
 }  // namespace wreath

@@ -121,6 +121,7 @@ Probes probe_system() {
   probes.peer_memory_error = try_peer_memory();
   for (const LibraryRow& row : kLibraries) probes.libraries.push_back(try_library(row));
   probes.adapters = probe_adapters();
+  probes.fabrics = probe_fabrics();
   return probes;
 }
 

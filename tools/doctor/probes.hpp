@@ -22,6 +22,12 @@ struct AdapterProbe {
   int dma_buf_error = 0;  // an errno value; 0: it registers memory of other devices by their dma-bufs
 };
 
+// A provider of libfabric that has reliable datagrams, which the transport ofi needs.
+struct FabricProbe {
+  std::string provider;              // "efa", "tcp;ofi_rxm"
+  std::vector<std::string> domains;  // its adapters or interfaces
+};
+
 struct Probes {
   int memfd_error = 0;  // an errno value; 0: it works
   int pidfd_error = 0;  // pidfd_open
@@ -29,10 +35,13 @@ struct Probes {
   int peer_memory_error = 0;
   std::vector<LibraryProbe> libraries;
   std::vector<AdapterProbe> adapters;
+  std::vector<FabricProbe> fabrics;
 };
 
 Probes probe_system();
 // Opens each device that libibverbs knows here. Returns nothing where there is no such library.
 std::vector<AdapterProbe> probe_adapters();
+// Asks libfabric. Returns nothing where there is no such library.
+std::vector<FabricProbe> probe_fabrics();
 
 }  // namespace wreath

@@ -193,6 +193,18 @@ void check_retries(Findings& findings) {
 
 bool is_efa(const RdmaDevice& device) { return device.driver == "efa"; }
 
+// Checks that libfabric drives an EFA device. A copy of another machine's files does not tell that.
+void check_efa(const Surroundings& surroundings, const RdmaDevice& device, Findings& findings) {
+  constexpr std::string_view kDrives = "an EFA device, which the transport ofi drives by libfabric";
+  if (!surroundings.probes) return findings.ok(device.name, std::string(kDrives));
+  const auto& fabrics = surroundings.probes->fabrics;
+  if (std::ranges::find(fabrics, "efa", &FabricProbe::provider) != fabrics.end()) {
+    return findings.ok(device.name, std::string(kDrives));
+  }
+  findings.note(device.name, "an EFA device, and libfabric has no provider efa here: ranks of several hosts use tcp",
+                "install libfabric by AWS's EFA installer; FI_PROVIDER and FI_LOG_LEVEL=warn say more");
+}
+
 void check_device(const Surroundings& surroundings, const RdmaDevice& device, Findings& findings) {
   for (const RdmaPort& port : device.ports) {
     check_state(device, port, findings);
@@ -202,9 +214,7 @@ void check_device(const Surroundings& surroundings, const RdmaDevice& device, Fi
   }
   check_ordering(surroundings, device, findings);
   check_node(surroundings, device, findings);
-  if (!is_efa(device)) return;
-  findings.note(device.name, "an EFA device, which only libfabric drives; no transport of this build does",
-                "nothing to do: ranks of several hosts use tcp, over the interfaces above");
+  if (is_efa(device)) check_efa(surroundings, device, findings);
 }
 
 }  // namespace

@@ -190,7 +190,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"device_mapped", "shm,cuda_ipc", 2 << 20, "device"},
                       Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"},
                       Case{"small_verbs", "verbs", 16}, Case{"medium_verbs", "verbs", 64 << 10},
-                      Case{"allocated_verbs", "verbs", 64 << 10, "allocated"}),
+                      Case{"allocated_verbs", "verbs", 64 << 10, "allocated"}, Case{"small_ofi", "ofi", 16},
+                      Case{"medium_ofi", "ofi", 64 << 10}, Case{"allocated_ofi", "ofi", 64 << 10, "allocated"}),
     [](const auto& shape) { return shape.param.name; });
 
 // The ranks are threads, whose buffers peers read by address.

@@ -113,6 +113,8 @@ TEST(Death, WhilePeersMapItsDevicesMemoryIsNamedByAllSurvivorsWithinASecond) {
 TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 64}); }
 TEST(Death, OverVerbsIsNamedByAllSurvivorsWithinASecond) { kill_many({"verbs", 256 << 10}); }
 TEST(Death, OfSmallMessagesOverVerbsIsNamedByAllSurvivorsWithinASecond) { kill_many({"verbs", 64}); }
+TEST(Death, OverOfiIsNamedByAllSurvivorsWithinASecond) { kill_many({"ofi", 256 << 10}); }
+TEST(Death, OfSmallMessagesOverOfiIsNamedByAllSurvivorsWithinASecond) { kill_many({"ofi", 64}); }
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST_P(Wires, SendTheBytesThatABufferHasNow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Multiprocess, Wires, ::testing::Values("tcp", "verbs"),
+INSTANTIATE_TEST_SUITE_P(Multiprocess, Wires, ::testing::Values("tcp", "verbs", "ofi"),
                          [](const auto& transport) { return std::string(transport.param); });
 
 }  // namespace

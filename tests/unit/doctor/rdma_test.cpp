@@ -198,9 +198,13 @@ TEST_F(DoctorOfRdma, TellsTheOutageThatConnectionsSurvive) {
 
 TEST_F(DoctorOfRdma, KnowsAdaptersThatVerbsDoNotDrive) {
   add_adapter("efa_0", "efa", "Unspecified");
+  EXPECT_EQ(of("efa_0").verdict, Verdict::Ok) << "a copy of another machine's files";
+  probes_.emplace();
   EXPECT_EQ(of("efa_0").verdict, Verdict::Note);
-  EXPECT_THAT(of("efa_0").text, StartsWith("an EFA device"));
+  EXPECT_THAT(of("efa_0").text, HasSubstr("libfabric has no provider efa here"));
   EXPECT_FALSE(of("efa_0").fix.empty());
+  probes_->fabrics = {{"tcp;ofi_rxm", {"eth0"}}, {"efa", {"efa_0-rdm"}}};
+  EXPECT_EQ(of("efa_0").verdict, Verdict::Ok);
   EXPECT_EQ(of("efa_0 port 1 GIDs").subject, "");
 }
 

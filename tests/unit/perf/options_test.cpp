@@ -274,7 +274,7 @@ TEST(CommandLine, ChecksOutputFilesBeforeTheRun) {
 
 TEST(Flags, ChecksSayWhatIsWrong) {
   EXPECT_EQ(check_transport("shm"), "");
-  EXPECT_THAT(check_transport("nothing"), HasSubstr("'nothing' is unknown; known are inproc, shm, verbs, tcp"));
+  EXPECT_THAT(check_transport("nothing"), HasSubstr("'nothing' is unknown; known are inproc, shm, verbs, ofi, tcp"));
   EXPECT_EQ(check_size("64K"), "");
   EXPECT_THAT(check_size("3Q"), HasSubstr("'3Q' is not a size"));
   EXPECT_THAT(check_output_file("/nonexistent/a"), HasSubstr("/nonexistent/a cannot be written: No such file"));

@@ -1,0 +1,343 @@
+// Registers, writes and polls through libfabric: see adapter.hpp.
+#include "transports/ofi/adapter.hpp"
+
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+
+#include "src/base/log.hpp"
+#include "src/base/random.hpp"
+#include "src/put/message.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kEntriesAtOnce = 32;
+constexpr std::uint64_t kLongestPutBytes = std::uint64_t{1} << 30;
+constexpr std::uint32_t kFewestOutstanding = 16;
+constexpr std::uint32_t kMostOutstanding = 1024;
+// A sleeper looks so often where a provider has nothing to wait on.
+constexpr long kLookNs = 200'000;
+constexpr int kKeyTries = 8;
+
+// Returns a key of so many bytes that no stranger can guess.
+std::uint64_t random_key(std::size_t bytes) {
+  const std::uint64_t key = random_u64();
+  return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
+}
+
+}  // namespace
+
+OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(provider)), peers_(peers) {
+  const fi_info& info = *provider_.info;
+  const auto share = static_cast<std::uint32_t>(info.tx_attr->size / static_cast<std::size_t>(peers));
+  limits_.put_bytes = std::min<std::uint64_t>(info.ep_attr->max_msg_size, kLongestPutBytes);
+  limits_.outstanding = std::clamp(share, kFewestOutstanding, kMostOutstanding);
+  limits_.told_bits = 32 - static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(peers)));
+}
+
+Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int ranks) {
+  std::unique_ptr<OfiAdapter> made(new OfiAdapter(std::move(provider), std::max(ranks - 1, 1)));
+  if (made->limits_.told_bits < kFewestToldBits) {
+    return Error{ErrorCode::Unavailable, fmt::format("{}: 32 bits do not name {} ranks", made->describe(), ranks)};
+  }
+  fi_info& info = *made->provider_.info;
+  fid_fabric* fabric = nullptr;
+  if (const int rc = made->provider_.library->fabric(info.fabric_attr, &fabric, nullptr); rc != 0) {
+    return made->failed("fi_fabric", rc);
+  }
+  made->fabric_.reset(fabric);
+  fid_domain* domain = nullptr;
+  if (const int rc = fi_domain(fabric, &info, &domain, nullptr); rc != 0) return made->failed("fi_domain", rc);
+  made->domain_.reset(domain);
+  return made;
+}
+
+OfiAdapter::~OfiAdapter() {
+  endpoint_.reset();
+  if (!bell_is_a_timer_) bell_.release();  // the library closes it
+}
+
+Error OfiAdapter::failed(const char* call, std::int64_t returned) const {
+  return {ErrorCode::System, fmt::format("{}: {}", describe(), provider_.library->explain(call, returned))};
+}
+
+Result<std::unique_ptr<Channel>> OfiAdapter::make_channel(std::uint32_t tells) {
+  if (endpoint_ == nullptr) WREATH_TRY(make_endpoint(tells));
+  const auto free = std::find(channels_.begin(), channels_.end(), nullptr);
+  const auto index = static_cast<std::size_t>(free - channels_.begin());
+  if (index >> (32 - limits_.told_bits) != 0) {
+    return Error{ErrorCode::Unavailable, fmt::format("{}: it has channels to all ranks already", describe())};
+  }
+  if (free == channels_.end()) channels_.push_back(nullptr);
+  auto channel = std::make_unique<OfiChannel>(*this, static_cast<std::uint16_t>(index));
+  channels_[index] = channel.get();
+  return std::unique_ptr<Channel>(std::move(channel));
+}
+
+// The queue has room for all that may complete at once.
+Status OfiAdapter::make_endpoint(std::uint32_t tells) {
+  if (!channels_.empty()) return Error{ErrorCode::Aborted, describe() + ": its endpoint was closed"};
+  fi_info& info = *provider_.info;
+  const std::size_t told = std::size_t{tells} * static_cast<std::size_t>(peers_);
+  WREATH_TRY(make_queue(told + std::size_t{limits_.outstanding} * static_cast<std::size_t>(peers_)));
+  fi_av_attr addresses{};
+  addresses.type = info.domain_attr->av_type;
+  addresses.count = static_cast<std::size_t>(peers_);
+  fid_av* vector = nullptr;
+  if (const int rc = fi_av_open(domain_.get(), &addresses, &vector, nullptr); rc != 0) return failed("fi_av_open", rc);
+  peer_addresses_.reset(vector);
+  fid_ep* endpoint = nullptr;
+  if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
+  endpoint_.reset(endpoint);
+  int rc = fi_ep_bind(endpoint, &vector->fid, 0);
+  if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
+  if (rc == 0) rc = fi_enable(endpoint);
+  if (rc != 0) return failed("fi_enable", rc);
+  std::array<std::byte, 256> bytes;
+  std::size_t length = bytes.size();
+  rc = fi_getname(&endpoint->fid, bytes.data(), &length);
+  if (rc != 0 || length > bytes.size()) return failed("fi_getname", rc);
+  address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
+  const auto blank = register_memory(blank_, false);
+  if (!blank) return blank.error();
+  blank_registration_ = *blank;
+  const std::size_t receives = (info.mode & FI_RX_CQ_DATA) == 0 ? 0 : std::min(told, info.rx_attr->size);
+  for (std::size_t i = 0; i < receives; ++i) {
+    receives_.push_back(&requests_.emplace_back());
+    receives_.back()->receive = true;
+  }
+  post_receives();
+  return {};
+}
+
+// Takes a queue with a descriptor to wait on, where the provider has one.
+Status OfiAdapter::make_queue(std::size_t entries) {
+  fi_cq_attr attributes{};
+  attributes.size = entries;
+  attributes.format = FI_CQ_FORMAT_DATA;
+  fid_cq* queue = nullptr;
+  for (const fi_wait_obj wait : {FI_WAIT_FD, FI_WAIT_NONE}) {
+    attributes.wait_obj = wait;
+    const int rc = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+    if (rc != 0 && wait == FI_WAIT_NONE) return failed("fi_cq_open", rc);
+    if (rc != 0) continue;
+    queue_.reset(queue);
+    int descriptor = -1;
+    if (wait == FI_WAIT_NONE || fi_control(&queue->fid, FI_GETWAIT, &descriptor) != 0 || descriptor < 0) continue;
+    bell_ = Fd::of_process(descriptor);
+    return {};
+  }
+  bell_is_a_timer_ = true;
+  bell_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!bell_) return os_error("make a timer", errno);
+  return {};
+}
+
+// Receives hold no memory: they only take what is told. Those that the provider refuses now are posted later.
+void OfiAdapter::post_receives() {
+  while (!receives_.empty() && endpoint_ != nullptr) {
+    if (fi_recv(endpoint_.get(), nullptr, 0, nullptr, FI_ADDR_UNSPEC, &receives_.back()->notes) != 0) return;
+    receives_.pop_back();
+  }
+}
+
+Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, bool remote) {
+  const std::uint64_t access = remote ? FI_REMOTE_WRITE | FI_WRITE : FI_WRITE;
+  const std::size_t key_bytes = provider_.info->domain_attr->mr_key_size;
+  fid_mr* region = nullptr;
+  int rc = -FI_ENOKEY;
+  for (int i = 0; i < kKeyTries && rc == -FI_ENOKEY; ++i) {
+    const std::uint64_t key = has_mode(FI_MR_PROV_KEY) ? 0 : random_key(key_bytes);
+    rc = fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, &region, nullptr);
+  }
+  auto made = std::make_unique<Registration>();
+  made->region.reset(rc == 0 ? region : nullptr);
+  if (rc == 0 && has_mode(FI_MR_ENDPOINT)) {
+    rc = endpoint_ == nullptr ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
+    if (rc == 0) rc = fi_mr_enable(region);
+  }
+  if (rc != 0) {
+    Error error = failed("fi_mr_reg", rc);
+    error.message += fmt::format("; {} of memory were not registered: raise the limit of locked memory (ulimit -l)",
+                                 format_bytes(memory.size()));
+    return error;
+  }
+  made->remote.address = has_mode(FI_MR_VIRT_ADDR) ? reinterpret_cast<std::uintptr_t>(memory.data()) : 0;
+  made->remote.key = fi_mr_key(region);
+  const std::lock_guard lock(mutex_);
+  registrations_.push_back(std::move(made));
+  return reinterpret_cast<std::uint64_t>(registrations_.back().get());
+}
+
+RemoteMemory OfiAdapter::name(std::uint64_t registration) const {
+  return reinterpret_cast<const Registration*>(registration)->remote;
+}
+
+void OfiAdapter::deregister_memory(std::uint64_t registration) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(registrations_,
+                [&](const auto& each) { return reinterpret_cast<std::uint64_t>(each.get()) == registration; });
+}
+
+Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
+  const auto differs = [](const char* what, const auto& here, const auto& there) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("{} is {} here and {} at the peer: set WREATH_OFI_PROVIDER alike", what, here, there)};
+  };
+  if (theirs.provider != address_.provider) return differs("the provider", address_.provider, theirs.provider);
+  if (theirs.format != address_.format) return differs("the format of addresses", address_.format, theirs.format);
+  if (theirs.endpoint.size() != address_.endpoint.size()) {
+    return differs("the length of an address", address_.endpoint.size(), theirs.endpoint.size());
+  }
+  if (theirs.channel >> (32 - limits_.told_bits) != 0) {
+    return Error{ErrorCode::Mismatch, fmt::format("the peer's address: channel {} is out of range", theirs.channel)};
+  }
+  fi_addr_t address = FI_ADDR_UNSPEC;
+  const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
+  if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
+  return address;
+}
+
+OfiRequest& OfiAdapter::take_request() {
+  if (free_.empty()) return requests_.emplace_back();
+  OfiRequest& request = *free_.back();
+  free_.pop_back();
+  return request;
+}
+
+Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word) {
+  if (endpoint_ == nullptr) return Error{ErrorCode::Aborted, "the endpoint was closed"};
+  // A put without bytes still names memory that is there: providers look at its registration.
+  const bool empty = put.bytes == 0;
+  const auto* const registration =
+      reinterpret_cast<const Registration*>(empty ? blank_registration_ : put.registration);
+  OfiRequest& request = take_request();
+  request.channel = &channel;
+  request.number = put.number;
+  request.bytes = put.bytes;
+  const iovec piece{const_cast<std::byte*>(empty ? blank_.data() : put.from), put.bytes};
+  const fi_rma_iov target{put.to, put.bytes, put.key};
+  void* description = fi_mr_desc(registration->region.get());
+  fi_msg_rma message{&piece, &description, 1, to, &target, 1, &request.notes, word};
+  std::uint64_t flags = FI_COMPLETION | provider_.completion;
+  if (put.tells) flags |= FI_REMOTE_CQ_DATA;
+  const auto returned = fi_writemsg(endpoint_.get(), &message, flags);
+  if (returned == 0) return true;
+  free_.push_back(&request);
+  if (returned == -FI_EAGAIN) return false;
+  return Error{ErrorCode::System, provider_.library->explain("fi_writemsg", returned)};
+}
+
+// Takes an entry of the queue. Returns whether it made `event`.
+bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
+  auto* const request = static_cast<OfiRequest*>(entry.op_context);
+  if (request != nullptr && request->receive) receives_.push_back(request);
+  if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+    const auto word = static_cast<std::uint32_t>(entry.data);
+    event = {};
+    event.kind = PutEvent::Kind::Told;
+    event.channel = static_cast<std::uint16_t>(word >> limits_.told_bits);
+    event.told = word & ((std::uint32_t{1} << limits_.told_bits) - 1);
+    return true;
+  }
+  if (request == nullptr || request->receive) return false;
+  OfiChannel* const channel = request->channel;
+  free_.push_back(request);
+  return channel != nullptr && channel->on_ended(*request, "", event);
+}
+
+// Takes the entry of something that failed. Returns whether it made `event`.
+bool OfiAdapter::take_failure(PutEvent& event) {
+  fi_cq_err_entry entry{};
+  const auto count = fi_cq_readerr(queue_.get(), &entry, 0);
+  if (count < 1) return false;
+  std::array<char, 128> text{};
+  const char* const more = fi_cq_strerror(queue_.get(), entry.prov_errno, entry.err_data, text.data(), text.size());
+  const std::string words = fmt::format("{}{}{}", provider_.library->strerror(entry.err), more == nullptr ? "" : ": ",
+                                        more == nullptr ? "" : more);
+  auto* const request = static_cast<OfiRequest*>(entry.op_context);
+  if (request != nullptr && request->receive) receives_.push_back(request);
+  if (request == nullptr || request->receive) {
+    troubles_.push_back(fmt::format("{}: {}", describe(), words));
+    return false;
+  }
+  OfiChannel* const channel = request->channel;
+  free_.push_back(request);
+  return channel != nullptr && channel->on_ended(*request, words, event);
+}
+
+Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
+  std::size_t made = 0;
+  std::array<fi_cq_data_entry, kEntriesAtOnce> entries;
+  while (made < events.size() && queue_ != nullptr) {
+    const std::size_t asked = std::min(events.size() - made, kEntriesAtOnce);
+    const auto count = fi_cq_read(queue_.get(), entries.data(), asked);
+    if (count == -FI_EAGAIN || count == 0) break;
+    if (count == -FI_EAVAIL) {
+      if (!take_failure(events[made])) break;
+      ++made;
+      continue;
+    }
+    if (count < 0) return failed("fi_cq_read", count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      if (take(entries[i], events[made])) ++made;
+    }
+    if (static_cast<std::size_t>(count) < asked) break;
+  }
+  post_receives();
+  return made;
+}
+
+bool OfiAdapter::arm() {
+  if (bell_is_a_timer_) {
+    const itimerspec look{{}, {0, kLookNs}};
+    return ::timerfd_settime(bell_.get(), 0, &look, nullptr) == 0;
+  }
+  if (queue_ == nullptr) return true;
+  fid* waits = &queue_->fid;
+  return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
+}
+
+std::optional<std::string> OfiAdapter::trouble() {
+  if (troubles_.empty()) return std::nullopt;
+  std::string words = std::move(troubles_.front());
+  troubles_.pop_front();
+  return words;
+}
+
+bool OfiAdapter::let_go() {
+  const bool goes_on = std::ranges::any_of(
+      channels_, [](const OfiChannel* channel) { return channel != nullptr && channel->goes_on(); });
+  return !goes_on && close_endpoint();
+}
+
+// Nothing reads memory for a put any more when the endpoint is closed, and no peer reaches memory of which the
+// registration is closed.
+bool OfiAdapter::close_endpoint() {
+  if (endpoint_ == nullptr) return true;
+  if (const int rc = fi_close(&endpoint_->fid); rc != 0) {
+    log_info("{}", failed("fi_close", rc).message);
+    return false;
+  }
+  static_cast<void>(endpoint_.release());
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : registrations_) each->region.reset();
+  return true;
+}
+
+// Requests that have not ended stay until the adapter is destroyed.
+void OfiAdapter::remove(const OfiChannel& channel) {
+  for (OfiRequest& request : requests_) {
+    if (request.channel == &channel) request.channel = nullptr;
+  }
+  channels_[channel.index()] = nullptr;
+}
+
+}  // namespace wreath

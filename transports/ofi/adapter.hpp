@@ -1,0 +1,115 @@
+// The adapter of the ofi transport: one endpoint of libfabric (FI_EP_RDM) for all peers of a communicator.
+//
+// Nothing is ordered. The 32 bits that come with a write name the channel at the receiver, above what the put tells:
+// not every provider says who wrote.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "src/put/adapter.hpp"
+#include "transports/ofi/channel.hpp"
+#include "transports/ofi/provider.hpp"
+
+namespace wreath {
+
+struct OfiClose {
+  template <typename T>
+  void operator()(T* object) const {
+    fi_close(&object->fid);
+  }
+};
+// Owns an object of libfabric.
+template <typename T>
+using OfiHandle = std::unique_ptr<T, OfiClose>;
+
+// Libfabric has this of a put or of a receive until it has ended. Providers may keep notes at its beginning.
+struct OfiRequest {
+  fi_context2 notes{};
+  OfiChannel* channel = nullptr;  // null for a receive, and where the channel is gone
+  std::uint64_t number = 0;
+  std::uint32_t bytes = 0;
+  bool receive = false;
+};
+
+class OfiAdapter final : public Adapter {
+ public:
+  static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks);
+  ~OfiAdapter() override;
+  OfiAdapter(const OfiAdapter&) = delete;
+  OfiAdapter& operator=(const OfiAdapter&) = delete;
+
+  std::string describe() const override { return provider_.describe(); }
+  PutLimits limits() const override { return limits_; }
+  Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
+  RemoteMemory name(std::uint64_t registration) const override;
+  void deregister_memory(std::uint64_t registration) override;
+  // The channels are destroyed before the adapter.
+  Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) override;
+  Result<std::size_t> poll(std::span<PutEvent> events) override;
+  int descriptor() const override { return bell_.get(); }
+  bool arm() override;
+  std::optional<std::string> trouble() override;
+
+  // The channels use what follows.
+  const OfiAddress& address() const { return address_; }
+  // Takes a peer's address. Mismatch says why no write would reach it.
+  Result<fi_addr_t> insert(const OfiAddress& theirs);
+  // Submits a put that tells `word`. Returns false where the provider takes no more now.
+  Result<bool> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
+  // Closes the endpoint if no channel is to go on. Returns whether it is closed.
+  bool let_go();
+  bool close_endpoint();
+  void remove(const OfiChannel& channel);
+
+ private:
+  struct Registration {
+    OfiHandle<fid_mr> region;
+    RemoteMemory remote;
+  };
+
+  OfiAdapter(OfiProvider provider, int peers);
+  Status make_endpoint(std::uint32_t tells);
+  Status make_queue(std::size_t entries);
+  void post_receives();
+  Error failed(const char* call, std::int64_t returned) const;
+  OfiRequest& take_request();
+  bool take(const fi_cq_data_entry& entry, PutEvent& event);
+  bool take_failure(PutEvent& event);
+  bool has_mode(int mode) const { return (provider_.info->domain_attr->mr_mode & mode) != 0; }
+
+  const OfiProvider provider_;
+  const int peers_;
+  PutLimits limits_;
+  OfiHandle<fid_fabric> fabric_;
+  OfiHandle<fid_domain> domain_;
+  OfiHandle<fid_cq> queue_;
+  OfiHandle<fid_av> peer_addresses_;
+  OfiHandle<fid_ep> endpoint_;
+  Fd bell_;                       // children of a fork do not keep it
+  bool bell_is_a_timer_ = false;  // the queue has nothing to wait on
+  OfiAddress address_;
+  std::vector<OfiChannel*> channels_;  // by index; null for none
+  std::deque<OfiRequest> requests_;
+  std::vector<OfiRequest*> free_;
+  std::vector<OfiRequest*> receives_;  // those that are not posted
+  std::array<std::byte, 64> blank_{};  // stands for the memory of a put that has none
+  std::uint64_t blank_registration_ = 0;
+  std::deque<std::string> troubles_;
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<std::unique_ptr<Registration>> registrations_;
+};
+
+}  // namespace wreath

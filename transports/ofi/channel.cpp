@@ -1,0 +1,117 @@
+// Names peers and puts to them: see channel.hpp.
+#include "transports/ofi/channel.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "src/base/codec.hpp"
+#include "src/base/log.hpp"
+#include "transports/ofi/adapter.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint8_t kOfiAddressVersion = 1;
+constexpr std::size_t kMostNameBytes = 64;
+constexpr std::size_t kMostEndpointBytes = 128;
+
+Error bad_address(std::string words) { return {ErrorCode::Mismatch, "the peer's address: " + std::move(words)}; }
+
+}  // namespace
+
+std::vector<std::byte> OfiAddress::encode() const {
+  Writer writer;
+  writer.number(kOfiAddressVersion);
+  writer.text(provider, kMostNameBytes);
+  writer.number(format);
+  writer.number(channel);
+  writer.number(static_cast<std::uint8_t>(endpoint.size()));
+  writer.raw(endpoint);
+  return writer.take();
+}
+
+Result<OfiAddress> OfiAddress::decode(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  const auto version = reader.number<std::uint8_t>();
+  if (reader.ok() && version != kOfiAddressVersion) return bad_address(fmt::format("its version is {}, must be 1", version));
+  OfiAddress address;
+  address.provider = reader.text(kMostNameBytes);
+  address.format = reader.number<std::uint32_t>();
+  address.channel = reader.number<std::uint16_t>();
+  address.endpoint.resize(std::min<std::size_t>(reader.number<std::uint8_t>(), kMostEndpointBytes));
+  reader.raw(address.endpoint);
+  if (!reader.complete()) return bad_address(fmt::format("its {} bytes are malformed", bytes.size()));
+  return address;
+}
+
+OfiChannel::~OfiChannel() {
+  state_ = State::Stopping;
+  if (reading_ > 0) adapter_.close_endpoint();
+  adapter_.remove(*this);
+}
+
+std::string OfiChannel::describe() const { return fmt::format("{} channel {}", adapter_.describe(), index_); }
+
+std::vector<std::byte> OfiChannel::address() const {
+  OfiAddress own = adapter_.address();
+  own.channel = index_;
+  return own.encode();
+}
+
+Status OfiChannel::connect(std::span<const std::byte> theirs) {
+  if (state_ != State::Ready) return Error{ErrorCode::InvalidUsage, "the channel is not ready for a peer"};
+  const auto address = OfiAddress::decode(theirs);
+  if (!address) return address.error();
+  const auto peer = adapter_.insert(*address);
+  if (!peer) return peer.error();
+  peer_ = *peer;
+  word_ = std::uint32_t{address->channel} << adapter_.limits().told_bits;
+  state_ = State::Connected;
+  return {};
+}
+
+// Puts are submitted one by one: libfabric has no batch, and a promise of more (FI_MORE) that it then refuses would
+// leave the last ones unsent.
+Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
+  if (state_ != State::Connected) return Error{ErrorCode::InvalidUsage, "the channel is not connected"};
+  for (std::size_t i = 0; i < puts.size(); ++i) {
+    if (outstanding_ == adapter_.limits().outstanding) return i;
+    const Put& put = puts[i];
+    const auto taken = adapter_.write(*this, put, peer_, word_ | put.tells.value_or(0));
+    if (!taken && i == 0) return taken.error();
+    if (!taken || !*taken) return i;
+    ++outstanding_;
+    if (put.bytes > 0) ++reading_;
+  }
+  return puts.size();
+}
+
+// A put without bytes tells credit. A peer that has left needs none, and then such a put fails. The link is lost when a
+// message is.
+bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event) {
+  --outstanding_;
+  if (request.bytes > 0) --reading_;
+  if (state_ == State::Lost) return false;
+  event = {};
+  event.channel = index_;
+  event.number = request.number;
+  if (failure.empty()) return true;
+  log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
+  if (request.bytes == 0 || state_ == State::Stopping) return true;
+  state_ = State::Lost;
+  event.kind = PutEvent::Kind::Lost;
+  event.error = {ErrorCode::PeerLost, fmt::format("a put of {} bytes failed: {}", request.bytes, failure)};
+  return true;
+}
+
+bool OfiChannel::stop() {
+  state_ = State::Stopping;
+  return adapter_.let_go() || reading_ == 0;
+}
+
+Status OfiChannel::reset() {
+  return Error{ErrorCode::InvalidUsage, "libfabric connects again by itself: its channels are not reset"};
+}
+
+}  // namespace wreath

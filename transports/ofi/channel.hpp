@@ -1,0 +1,64 @@
+// A channel is a peer's address at the endpoint of this rank. All channels of a communicator share that endpoint.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/put/adapter.hpp"
+
+namespace wreath {
+
+class OfiAdapter;
+struct OfiRequest;
+
+// One end tells the other in these bytes how it is reached.
+struct OfiAddress {
+  std::string provider;
+  std::uint32_t format = 0;   // of the endpoint's address, as fabric.h counts
+  std::uint16_t channel = 0;  // the puts to this end name it
+  std::vector<std::byte> endpoint;
+
+  std::vector<std::byte> encode() const;
+  // The bytes are a stranger's. Mismatch names what is wrong with them.
+  static Result<OfiAddress> decode(std::span<const std::byte> bytes);
+};
+
+class OfiChannel final : public Channel {
+ public:
+  OfiChannel(OfiAdapter& adapter, std::uint16_t index) : adapter_(adapter), index_(index) {}
+  // A channel whose puts still read memory takes the endpoint with it, and so all channels.
+  ~OfiChannel() override;
+  OfiChannel(const OfiChannel&) = delete;
+  OfiChannel& operator=(const OfiChannel&) = delete;
+
+  std::uint16_t index() const override { return index_; }
+  std::string describe() const override;
+  std::vector<std::byte> address() const override;
+  Status connect(std::span<const std::byte> theirs) override;
+  Result<std::size_t> put(std::span<const Put> puts) override;
+  // Libfabric has no way to stop the traffic with one peer. When all channels are asked to stop, the endpoint is
+  // closed. Before that the answer says whether puts of this channel read memory.
+  bool stop() override;
+  Status reset() override;
+
+  // Takes the end of a put, which failed where `failure` is not empty. Returns whether it made `event`.
+  bool on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event);
+  // Returns whether the channel may still be of use.
+  bool goes_on() const { return state_ == State::Ready || state_ == State::Connected; }
+
+ private:
+  enum class State : std::uint8_t { Ready, Connected, Lost, Stopping };
+
+  OfiAdapter& adapter_;
+  const std::uint16_t index_;
+  State state_ = State::Ready;
+  fi_addr_t peer_ = FI_ADDR_UNSPEC;
+  std::uint32_t word_ = 0;         // the peer's channel, where told words have it
+  std::uint32_t outstanding_ = 0;  // puts
+  std::uint32_t reading_ = 0;      // those of them that have bytes
+};
+
+}  // namespace wreath

@@ -1,0 +1,176 @@
+// Chooses a provider and an adapter: see provider.hpp.
+#include "transports/ofi/provider.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/config.hpp"
+#include "src/base/name_choice.hpp"
+#include "src/topology/kernel_files.hpp"
+
+namespace wreath {
+namespace {
+
+Error no_provider(std::string words) { return {ErrorCode::Unavailable, std::move(words)}; }
+
+struct Refused {
+  std::string_view layer;
+  std::string_view reason;
+};
+constexpr Refused kRefused[] = {
+    {"shm",
+     "it leaves files of 16 MiB in /dev/shm after a kill, and nobody can sleep until it has a message; take "
+     "WREATH_TRANSPORT=shm"},
+};
+
+// A way to ask for remote writes. Later ones ask for less.
+struct Ask {
+  std::uint64_t caps;
+  std::uint64_t mode;
+  std::uint64_t completion;
+};
+constexpr std::uint64_t kWrites = FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+constexpr std::uint64_t kMessages = FI_MSG | FI_SEND | FI_RECV;
+constexpr std::uint64_t kNotes = FI_CONTEXT | FI_CONTEXT2;  // providers keep notes in a request's context
+constexpr Ask kAsks[] = {
+    {kWrites, kNotes, FI_DELIVERY_COMPLETE},
+    {kWrites, kNotes, FI_TRANSMIT_COMPLETE},
+    // The told words take receives, which are messages.
+    {kWrites | kMessages, kNotes | FI_RX_CQ_DATA, FI_DELIVERY_COMPLETE},
+    {kWrites | kMessages, kNotes | FI_RX_CQ_DATA, FI_TRANSMIT_COMPLETE},
+};
+constexpr Ask kAskForMessages{kMessages, kNotes, 0};
+
+// Behaviour of adapters that newer libraries have is asked for by this version (EFA: writes without the peer's help).
+constexpr std::uint32_t kNewestVersion = FI_VERSION(1, 18);
+
+// Returns the properties that the provider has, a list; null with `returned` where it has none.
+OfiInfo ask_for(const OfiLibrary& library, const std::string& provider, const Ask& what, int& returned) {
+  OfiInfo hints(library.dupinfo(nullptr), library.freeinfo);
+  returned = -FI_ENOMEM;
+  if (hints == nullptr) return hints;
+  hints->caps = what.caps;
+  hints->mode = what.mode;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->tx_attr->op_flags = what.completion;
+  fi_domain_attr& domain = *hints->domain_attr;
+  domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  domain.threading = FI_THREAD_SAFE;
+  domain.resource_mgmt = FI_RM_ENABLED;
+  domain.cq_data_size = (what.caps & FI_RMA) != 0 ? sizeof(std::uint32_t) : 0;
+  hints->fabric_attr->prov_name = ::strdup(provider.c_str());  // freeinfo() frees it
+  fi_info* list = nullptr;
+  returned = library.getinfo(std::min(library.version(), kNewestVersion), nullptr, nullptr, 0, hints.get(), &list);
+  return {returned == 0 ? list : nullptr, library.freeinfo};
+}
+
+bool has_efa() {
+  constexpr std::string_view kFolder = "/sys/class/infiniband";
+  return std::ranges::any_of(entries_of(std::string(kFolder)), [&](const std::string& device) {
+    return link_name(fmt::format("{}/{}/device/driver", kFolder, device)) == "efa";
+  });
+}
+
+OfiOffered offered(const fi_info& info, const std::vector<Interface>& all) {
+  const fid_nic* const adapter = info.nic;
+  if (adapter != nullptr && adapter->device_attr != nullptr && adapter->device_attr->name != nullptr) {
+    return {adapter->device_attr->name};
+  }
+  const bool sockets =
+      info.addr_format == FI_SOCKADDR || info.addr_format == FI_SOCKADDR_IN || info.addr_format == FI_SOCKADDR_IN6;
+  if (!sockets || info.src_addr == nullptr) return {info.domain_attr->name};
+  const SocketAddress address(static_cast<const sockaddr*>(info.src_addr), static_cast<socklen_t>(info.src_addrlen));
+  const std::string name = interface_of(all, address);
+  return {name.empty() ? info.domain_attr->name : name, true, address.is_loopback()};
+}
+
+Error nothing_found(const OfiLibrary& library, const std::string& provider, int returned) {
+  int ignored = 0;
+  if (ask_for(library, provider, kAskForMessages, ignored) != nullptr) {
+    return no_provider(
+        fmt::format("libfabric's provider {} has no remote writes that tell 4 bytes, which this transport needs; "
+                    "take another one by WREATH_OFI_PROVIDER",
+                    provider));
+  }
+  return no_provider(fmt::format(
+      "libfabric {}.{} has no provider {} with reliable datagrams (FI_EP_RDM) here: {}; "
+      "`wreath doctor` lists what it has",
+      FI_MAJOR(library.version()), FI_MINOR(library.version()), provider, library.explain("fi_getinfo", returned)));
+}
+
+}  // namespace
+
+std::string OfiProvider::describe() const { return fmt::format("{} {}", name(), info->domain_attr->name); }
+
+Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa) {
+  const bool filter_names = filter.find_first_of("^,") == std::string_view::npos;
+  std::string provider(!named.empty() ? named : filter_names ? filter : "");
+  if (provider.empty() && has_efa) provider = "efa";
+  if (provider.empty() && !filter_names) {
+    return no_provider(fmt::format("FI_PROVIDER={} does not name one provider; set WREATH_OFI_PROVIDER", filter));
+  }
+  if (provider.empty()) {
+    return no_provider("there is no EFA adapter, and WREATH_OFI_PROVIDER names no other provider of libfabric");
+  }
+  const std::string layers = ";" + provider + ";";
+  for (const Refused& each : kRefused) {
+    if (layers.find(fmt::format(";{};", each.layer)) == std::string::npos) continue;
+    return no_provider(fmt::format("libfabric's provider {} is not taken: {}", each.layer, each.reason));
+  }
+  return provider;
+}
+
+Result<std::size_t> choose_offered(const std::vector<OfiOffered>& all, std::string_view choice,
+                                   std::string_view interfaces, int rank) {
+  std::vector<std::size_t> turns;
+  std::vector<std::string> devices;
+  std::size_t loopback = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const OfiOffered& each = all[i];
+    if (std::ranges::find(devices, each.device) != devices.end()) continue;
+    devices.push_back(each.device);
+    if (!admits(each.sockets ? interfaces : choice, each.device)) continue;
+    if (each.sockets && !each.loopback) return i;
+    if (each.loopback) loopback = std::min(loopback, i);
+    if (!each.sockets) turns.push_back(i);
+  }
+  if (!turns.empty()) return turns[static_cast<std::size_t>(rank) % turns.size()];
+  if (loopback < all.size()) return loopback;
+  return no_provider(fmt::format("WREATH_HCA and WREATH_SOCKET_IFNAME admit none of {}", fmt::join(devices, ", ")));
+}
+
+Result<OfiProvider> find_provider(int rank) {
+  const auto provider =
+      wanted_provider(setting_text(Setting::OfiProvider), setting_text(Setting::FiProvider), has_efa());
+  if (!provider) return provider.error();
+  const auto library = OfiLibrary::get();
+  if (!library) return library.error();
+  int returned = 0;
+  OfiInfo list(nullptr, (*library)->freeinfo);
+  std::uint64_t completion = 0;
+  for (const Ask& each : kAsks) {
+    list = ask_for(**library, *provider, each, returned);
+    completion = each.completion;
+    if (list != nullptr) break;
+  }
+  if (list == nullptr) return nothing_found(**library, *provider, returned);
+  const std::vector<Interface> all = interfaces();
+  std::vector<const fi_info*> infos;
+  std::vector<OfiOffered> adapters;
+  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+    infos.push_back(info);
+    adapters.push_back(offered(*info, all));
+  }
+  const auto chosen =
+      choose_offered(adapters, setting_text(Setting::Hca), setting_text(Setting::SocketInterface), rank);
+  if (!chosen) return Error{chosen.error().code, fmt::format("{}: {}", *provider, chosen.error().message)};
+  OfiProvider found{*library, OfiInfo((*library)->dupinfo(infos[*chosen]), (*library)->freeinfo), completion};
+  if (found.info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
+  return found;
+}
+
+}  // namespace wreath

@@ -1,0 +1,50 @@
+// Chooses a provider of libfabric, and an adapter of that provider.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/network_interface.hpp"
+#include "transports/ofi/library.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+using OfiInfo = std::unique_ptr<fi_info, decltype(&::fi_freeinfo)>;
+
+// A provider, with the properties that it has for this transport.
+struct OfiProvider {
+  const OfiLibrary* library = nullptr;
+  OfiInfo info{nullptr, nullptr};
+  std::uint64_t completion = 0;  // the flag by which a write completes when the peer's end has it
+
+  std::string name() const { return info->fabric_attr->prov_name; }
+  std::string describe() const;  // "efa rdmap16s27-rdm"
+};
+
+// Returns the provider to ask for: the one that `named` (WREATH_OFI_PROVIDER) or `filter` (FI_PROVIDER) names, else efa
+// where there is such an adapter. Unavailable says why there is none, or why this one is not taken.
+Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa);
+
+// One of the adapters that a provider offers.
+struct OfiOffered {
+  std::string device;     // the adapter's name; of a network of sockets the interface's
+  bool sockets = false;   // messages go through sockets of the kernel
+  bool loopback = false;  // they reach this host only
+};
+// Returns the index of the adapter that a rank uses. Among those that `choice` (as WREATH_HCA) admits ranks take turns.
+// Of interfaces that `interfaces` (as WREATH_SOCKET_IFNAME) admits it is the first that leads to other hosts, where one
+// does. Unavailable names what there is.
+Result<std::size_t> choose_offered(const std::vector<OfiOffered>& all, std::string_view choice,
+                                   std::string_view interfaces, int rank);
+
+// Asks libfabric, and chooses for a rank. The error says in words why there is nothing, and what to do. Nothing is
+// loaded where no provider is wanted.
+Result<OfiProvider> find_provider(int rank);
+
+}  // namespace wreath
