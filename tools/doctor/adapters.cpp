@@ -1,6 +1,8 @@
-// Asks RDMA devices, by the library that programs use, what no file of the kernel says.
+// Asks RDMA devices and libfabric, by the libraries that programs use, what no file of the kernel says. The
+// declarations are those of the libraries, so that builds without their headers ask, too.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +73,39 @@ AdapterProbe probe(const Verbs& verbs, IbvDevice* device) {
   return probe;
 }
 
+struct FabricAttributes {
+  void* fabric;
+  char* name;
+  char* provider;
+};
+struct DomainAttributes {
+  void* domain;
+  char* name;
+};
+struct EndpointAttributes {
+  int type;
+};
+
+// The beginning of fi_info, which is the same in all versions of libfabric.so.1.
+struct FabricInfo {
+  FabricInfo* next;
+  std::uint64_t capabilities;
+  std::uint64_t mode;
+  std::uint32_t address_format;
+  std::size_t source_length;
+  std::size_t target_length;
+  void* source;
+  void* target;
+  void* handle;
+  void* transmit;
+  void* receive;
+  EndpointAttributes* endpoint;
+  DomainAttributes* domain;
+  FabricAttributes* fabric;
+};
+
+constexpr int kReliableDatagrams = 3;  // FI_EP_RDM
+
 }  // namespace
 
 std::vector<AdapterProbe> probe_adapters() {
@@ -82,6 +117,29 @@ std::vector<AdapterProbe> probe_adapters() {
   const std::unique_ptr<IbvDevice*, void (*)(IbvDevice**)> list(verbs.get_device_list(&count), verbs.free_device_list);
   std::vector<AdapterProbe> probes;
   for (int i = 0; list != nullptr && i < count; ++i) probes.push_back(probe(verbs, list.get()[i]));
+  return probes;
+}
+
+std::vector<FabricProbe> probe_fabrics() {
+  const std::unique_ptr<void, int (*)(void*)> library(
+      ::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE), &::dlclose);
+  if (library == nullptr) return {};
+  using Ask = int(std::uint32_t, const char*, const char*, std::uint64_t, const FabricInfo*, FabricInfo**);
+  auto* const version = reinterpret_cast<std::uint32_t (*)()>(::dlsym(library.get(), "fi_version"));
+  auto* const ask = reinterpret_cast<Ask*>(::dlsym(library.get(), "fi_getinfo"));
+  auto* const free_list = reinterpret_cast<void (*)(FabricInfo*)>(::dlsym(library.get(), "fi_freeinfo"));
+  FabricInfo* list = nullptr;
+  if (version == nullptr || ask == nullptr || free_list == nullptr) return {};
+  if (ask(version(), nullptr, nullptr, 0, nullptr, &list) != 0) return {};
+  std::vector<FabricProbe> probes;
+  for (const FabricInfo* info = list; info != nullptr; info = info->next) {
+    if (info->endpoint->type != kReliableDatagrams || info->fabric->provider == nullptr) continue;
+    const std::string domain = info->domain->name == nullptr ? "" : info->domain->name;
+    auto known = std::ranges::find(probes, info->fabric->provider, &FabricProbe::provider);
+    if (known == probes.end()) known = probes.insert(known, {info->fabric->provider, {}});
+    if (std::ranges::find(known->domains, domain) == known->domains.end()) known->domains.push_back(domain);
+  }
+  free_list(list);
   return probes;
 }
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // The elements of each buffer, which are enough for all lanes to fill slots.
 constexpr std::size_t kElements = std::size_t{1} << 18;
 
-int count_entries(const char* folder) {
+int entries_of(const char* folder) {
   std::error_code gone;
   const fs::directory_iterator all(folder, gone);
   return gone ? 0 : static_cast<int>(std::distance(begin(all), end(all)));
@@ -45,7 +45,7 @@ std::int64_t resident_bytes() {
   return bytes;
 }
 
-Held held_now() { return {resident_bytes(), count_entries("/proc/self/fd"), count_entries("/proc/self/task")}; }
+Held held_now() { return {resident_bytes(), entries_of("/proc/self/fd"), entries_of("/proc/self/task")}; }
 
 // Uses small messages, the slots of every peer, and the lanes of sends and receives.
 Status use(Communicator& communicator, std::vector<float>& input, std::vector<float>& output) {

@@ -193,8 +193,14 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   };
   if (theirs.provider != address_.provider) return differs("the provider", address_.provider, theirs.provider);
   if (theirs.format != address_.format) return differs("the format of addresses", address_.format, theirs.format);
-  if (theirs.endpoint.size() != address_.endpoint.size()) {
-    return differs("the length of an address", address_.endpoint.size(), theirs.endpoint.size());
+  const std::vector<std::byte>& own = address_.endpoint;
+  if (theirs.endpoint.size() != own.size()) {
+    return differs("the length of an address", own.size(), theirs.endpoint.size());
+  }
+  // The provider reads as many bytes as the family says.
+  const bool sockets = is_socket_address(address_.format);
+  if (sockets && !std::equal(own.begin(), own.begin() + sizeof(sa_family_t), theirs.endpoint.begin())) {
+    return Error{ErrorCode::Mismatch, "the peer's address: its family is not as here"};
   }
   if (theirs.channel >> (32 - limits_.told_bits) != 0) {
     return Error{ErrorCode::Mismatch, fmt::format("the peer's address: channel {} is out of range", theirs.channel)};

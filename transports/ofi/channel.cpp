@@ -34,7 +34,8 @@ std::vector<std::byte> OfiAddress::encode() const {
 Result<OfiAddress> OfiAddress::decode(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto version = reader.number<std::uint8_t>();
-  if (reader.ok() && version != kOfiAddressVersion) return bad_address(fmt::format("its version is {}, must be 1", version));
+  if (reader.ok() && version != kOfiAddressVersion)
+    return bad_address(fmt::format("its version is {}, must be 1", version));
   OfiAddress address;
   address.provider = reader.text(kMostNameBytes);
   address.format = reader.number<std::uint32_t>();

@@ -80,9 +80,7 @@ OfiOffered offered(const fi_info& info, const std::vector<Interface>& all) {
   if (adapter != nullptr && adapter->device_attr != nullptr && adapter->device_attr->name != nullptr) {
     return {adapter->device_attr->name};
   }
-  const bool sockets =
-      info.addr_format == FI_SOCKADDR || info.addr_format == FI_SOCKADDR_IN || info.addr_format == FI_SOCKADDR_IN6;
-  if (!sockets || info.src_addr == nullptr) return {info.domain_attr->name};
+  if (!is_socket_address(info.addr_format) || info.src_addr == nullptr) return {info.domain_attr->name};
   const SocketAddress address(static_cast<const sockaddr*>(info.src_addr), static_cast<socklen_t>(info.src_addrlen));
   const std::string name = interface_of(all, address);
   return {name.empty() ? info.domain_attr->name : name, true, address.is_loopback()};
@@ -103,6 +101,10 @@ Error nothing_found(const OfiLibrary& library, const std::string& provider, int 
 }
 
 }  // namespace
+
+bool is_socket_address(std::uint32_t format) {
+  return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+}
 
 std::string OfiProvider::describe() const { return fmt::format("{} {}", name(), info->domain_attr->name); }
 

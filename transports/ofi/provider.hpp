@@ -27,6 +27,9 @@ struct OfiProvider {
   std::string describe() const;  // "efa rdmap16s27-rdm"
 };
 
+// Returns whether addresses of that format are as sockets have them.
+bool is_socket_address(std::uint32_t format);
+
 // Returns the provider to ask for: the one that `named` (WREATH_OFI_PROVIDER) or `filter` (FI_PROVIDER) names, else efa
 // where there is such an adapter. Unavailable says why there is none, or why this one is not taken.
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa);

@@ -283,6 +283,9 @@ TEST_P(OfiChannels, AddressesOfOthersAreRefused) {
   theirs.endpoint.pop_back();
   EXPECT_THAT(refused(theirs), HasSubstr("the length of an address is "));
   theirs = a.adapter->address();
+  theirs.endpoint[0] = std::byte{10};  // AF_INET6, which has more bytes
+  EXPECT_EQ(refused(theirs), "the peer's address: its family is not as here");
+  theirs = a.adapter->address();
   theirs.channel = 2;
   EXPECT_EQ(refused(theirs), "the peer's address: channel 2 is out of range");
   EXPECT_EQ(refused(a.adapter->address()), "");

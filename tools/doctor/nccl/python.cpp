@@ -12,7 +12,7 @@
 namespace wreath {
 namespace {
 
-constexpr int kAnswerMs = 30'000;
+constexpr int kPatienceMs = 30'000;
 constexpr const char* kQuestion = "import sys; print(sys.executable); print('\\n'.join(sys.path))";
 
 // A package and the file that it loads. A file that needs NCCL gets it as the loader finds it; others open it by name
@@ -36,7 +36,7 @@ constexpr PackageRow kPackages[] = {
 constexpr const char* kOwnFile = "nvidia/nccl/lib/libnccl.so.2";
 
 Result<std::string> answer_of(const std::string& interpreter) {
-  auto output = process::output_of({.command = {interpreter, "-c", kQuestion}}, kAnswerMs);
+  auto output = process::output_of({.command = {interpreter, "-c", kQuestion}}, kPatienceMs);
   if (!output) return output.error();
   if (output->status != 0) return Error{ErrorCode::InvalidArgument, "is no Python interpreter: it failed"};
   return std::move(output->text);
