@@ -82,10 +82,10 @@ Driver::Round Driver::round_between_calls() {
   bool works = false;
   for (const Rank peer : links.speaking()) {
     Wire& wire = *links.wire(peer);
-    if (!carried && !wire.send_blocked()) continue;
+    if (!carried && !wire.send_blocked() && !wire.needs_progress()) continue;
     const auto bytes = wire.progress(false);
     moved = moved || (bytes && *bytes > 0);
-    works = works || (bytes && wire.send_blocked());
+    works = works || (bytes && (wire.send_blocked() || wire.needs_progress()));
   }
   works_between_calls_.store(works, std::memory_order_relaxed);
   if (moved) return Round::Moved;
@@ -195,6 +195,15 @@ void Driver::finish(const Operation& operation, std::optional<Error> error) {
     engine_.recorder_.done(operation.record);
   }
   engine_.queue_.finish_front(std::move(error), [&](Operation& next) { engine_.enter(next); });
+  if (engine_.queue_.front() == nullptr) leave_wires_to_progress();
+}
+
+// Lets the progress thread go on with wires that nobody drives after the last call.
+void Driver::leave_wires_to_progress() {
+  const auto& wired = engine_.links_->wired();
+  if (std::ranges::none_of(wired, [&](Rank peer) { return engine_.links_->wire(peer)->needs_progress(); })) return;
+  works_between_calls_.store(true, std::memory_order_relaxed);
+  engine_.progress_->kick();
 }
 
 bool Driver::finish_all() {

@@ -83,6 +83,7 @@ class Driver {
   bool stop_wires();
   bool carry_words();
   Round round_between_calls();
+  void leave_wires_to_progress();
   bool arm_wires();
   void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
   void on_fault(const Operation& operation);

@@ -216,7 +216,8 @@ Progress::Client::Driven Engine::drive() {
   if (!linked_ || gate_.is_wanted() || !try_token()) {
     // Whoever has the token may be at the end of a call, and neither look for words any more nor wait for wires to
     // stop.
-    const bool looks_again = watching || (linked_ && (links_->has_words() || queue_.failed()));
+    const bool works = links_ != nullptr && (links_->has_words() || driver_.has_work_between_calls());
+    const bool looks_again = watching || (linked_ && (works || queue_.failed()));
     return looks_again ? Driven::Waiting : Driven::Nothing;
   }
   const LogRank log_rank(rank());

@@ -30,6 +30,7 @@ struct PutLimits {
   // A put that tells arrives after all puts that its channel took before it.
   bool ordered = false;
   std::uint32_t told_bits = 32;  // a put tells a number of so many bits
+  bool polled = false;           // puts that were taken go on only while poll() is called
 };
 
 struct Put {

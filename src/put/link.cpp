@@ -166,6 +166,11 @@ bool PutLink::closing_loses_data() const {
   return carries || (!recovery_.connected() && sender_.unended_bytes() > 0) || sender_.repeats();
 }
 
+bool PutLink::needs_progress() const {
+  return !broken_ && port_->limits().polled &&
+         !std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.idle(); });
+}
+
 // Puts that the adapter did not take are tried again without an event.
 bool PutLink::arm() {
   if (!broken_ && recovery_.waits_for_time()) return false;

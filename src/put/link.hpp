@@ -46,6 +46,7 @@ class PutLink final : public Wire, private PutEventTaker {
   std::size_t in_flight() const override;
   // Asks the adapter which puts have ended.
   bool closing_loses_data() const override;
+  bool needs_progress() const override;
   bool arm() override;
   bool stop() override;
   std::string held_by() const override;

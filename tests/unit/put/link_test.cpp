@@ -52,6 +52,24 @@ TEST(PutLink, MessagesOfEachSizeAndMemoryGoTheirOwnWay) {
   EXPECT_EQ(referenced.copied + referenced.staged, 0U);
 }
 
+TEST(PutLink, OfAPolledAdapterNeedsProgressUntilItsPutsHaveEnded) {
+  for (const bool polled : {false, true}) {
+    Whims whims;
+    whims.limits.polled = polled;
+    Pair pair(shape_of(1, 2), whims);
+    const PutLink& link = *pair.ends[0].link;
+    Stream stream(pair, 0, 0);
+    stream.add(100, Way::Ordinary);
+    EXPECT_FALSE(link.needs_progress());
+    stream.send_all();
+    ASSERT_TRUE(pair.ends[0].link->progress(false));
+    EXPECT_FALSE(link.send_blocked()) << "the adapter has it";
+    EXPECT_EQ(link.needs_progress(), polled);
+    EXPECT_TRUE(carry(pair, stream)) << pair.error.message;
+    EXPECT_TRUE(drive(pair, [&] { return !link.needs_progress(); })) << pair.error.message;
+  }
+}
+
 TEST(PutLink, MessagesLongerThanTheLargestPutHaveTails) {
   for (const bool ordered : {true, false}) {
     Whims whims;
