@@ -24,7 +24,7 @@ struct Feature {
 };
 // The states that the configuration of the build printed.
 constexpr Feature kFeatures[] = {
-    {"cuda", WREATH_CUDA_STATE}, {"verbs.h", WREATH_VERBS_STATE}, {"ofi", WREATH_OFI_STATE}};
+    {"cuda", WREATH_CUDA_STATE}, {"verbs.h", WREATH_VERBS_STATE}, {"fabric.h", WREATH_OFI_STATE}};
 
 template <typename T>
 std::string complaint(const Result<T>& value) {

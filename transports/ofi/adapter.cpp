@@ -39,6 +39,8 @@ OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(pr
   const auto share = static_cast<std::uint32_t>(info.tx_attr->size / static_cast<std::size_t>(peers));
   limits_.put_bytes = std::min<std::uint64_t>(info.ep_attr->max_msg_size, kLongestPutBytes);
   limits_.outstanding = std::clamp(share, kFewestOutstanding, kMostOutstanding);
+  // Some providers say that they go on by themselves (FI_PROGRESS_AUTO), and do not.
+  limits_.polled = true;
   limits_.told_bits = 32 - static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(peers)));
 }
 
@@ -279,10 +281,11 @@ bool OfiAdapter::take_failure(PutEvent& event) {
   return channel != nullptr && channel->on_ended(*request, words, event);
 }
 
+// The entries that are left when the endpoint is closed are nobody's, and providers explain failures by what it held.
 Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
   std::size_t made = 0;
   std::array<fi_cq_data_entry, kEntriesAtOnce> entries;
-  while (made < events.size() && queue_ != nullptr) {
+  while (made < events.size() && endpoint_ != nullptr) {
     const std::size_t asked = std::min(events.size() - made, kEntriesAtOnce);
     const auto count = fi_cq_read(queue_.get(), entries.data(), asked);
     if (count == -FI_EAGAIN || count == 0) break;

@@ -27,7 +27,7 @@ class OfiChannels : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const auto provider = find_provider(0);
-    if (!provider) GTEST_SKIP() << provider.error().message;
+    if (!provider) GTEST_SKIP() << provider.error().message << "; install libfabric1";
   }
   // Polls both ends until `done`: no end of these providers goes on alone.
   static ::testing::AssertionResult wait(End& a, End& b, const std::function<bool()>& done) {
@@ -221,6 +221,10 @@ TEST_P(OfiChannels, StopsWhileAPeerIsSilentLeaveNothingThatReads) {
     a.poll();
   }
   ASSERT_TRUE(stop(a)) << "the peer has not moved";
+  b.poll();
+  a.ended.clear();
+  a.poll();
+  EXPECT_TRUE(a.ended.empty()) << "nothing is left to say";
 }
 
 // Some providers never say that a peer is gone. Those that do say it in words.
