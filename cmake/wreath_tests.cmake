@@ -30,6 +30,7 @@ set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.s
 # With it the transport ofi can be used everywhere: libfabric makes reliable datagrams of sockets. It is for entries whose
 # tests name their transports.
 set(wreath_ofi_provider WREATH_OFI_PROVIDER=tcp)
+set(wreath_shuffled_fabric ${PROJECT_BINARY_DIR}/tests/shuffled_fabric)  # where a libfabric.so.1 without order is
 set(wreath_fake_verbs ${PROJECT_BINARY_DIR}/tests/fake_verbs)  # where a libibverbs.so.1 of the tests' own is
 
 # wreath_test_targets(NAME TARGETS...) makes `tests_NAME` build these targets, too.
