@@ -22,14 +22,13 @@ struct Answer {
   std::string source;  // the tuning file; empty: none
 };
 
-// Returns the links or buffers of whose time nothing is known; empty: there are none.
-std::string not_timed(const Answer& answer) {
+// Returns the links or buffers for which there are no constants; empty: there are none.
+std::string not_known(const Answer& answer) {
   if (answer.question.device) return "not known of GPUs";
-  return answer.question.timed ? "" : "not known of " + answer.transport;
+  return answer.question.predictable ? "" : "not known of " + answer.transport;
 }
 
 std::string not_measured(const Answer& answer) {
-  if (!answer.question.timed) return not_timed(answer);
   return fmt::format("not measured on this machine: run `wreath tune{}`",
                      answer.question.device ? " --memory device" : "");
 }
@@ -46,7 +45,7 @@ std::string tile_text(const PlanCandidate& candidate) {
 
 std::string predicted_text(const Answer& answer) {
   const PlanCandidate& chosen = answer.explanation.chosen;
-  if (const std::string text = not_timed(answer); !text.empty()) return text;
+  if (const std::string text = not_known(answer); !text.empty()) return text;
   if (!chosen.predicted_us) return fmt::format("not simulated beyond {} ranks", kMostPredictedRanks);
   return us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine";
 }
@@ -73,7 +72,7 @@ void print_row(const PlanCandidate& row, const std::string& remark) {
 }
 
 std::string no_limit(const Answer& answer) {
-  if (const std::string text = not_timed(answer); !text.empty()) return text;
+  if (const std::string text = not_known(answer); !text.empty()) return text;
   if (!answer.explanation.chosen.measured_us) return not_measured(answer);
   return "not known: it needs a core for each rank, or over a wire two ranks that both send and receive";
 }
@@ -150,8 +149,8 @@ Result<PlanQuestion> question_of(const PlanArguments& arguments) {
   return PlanQuestion{.collective = *collective,
                       .bytes = *bytes,
                       .ranks = ranks->first,
-                      .mapped = !transport.is_wire(),
-                      .timed = !transport.is_wire() || transport.needs_stream,
+                      .wire = transport.is_wire() ? arguments.transport : std::string(),
+                      .predictable = !transport.is_wire() || transport.needs_stream,
                       .reproducible = !arguments.any_order,
                       .device = arguments.memory == "device"};
 }

@@ -20,8 +20,8 @@ namespace wreath {
 struct TuningTime {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
-  // Is true where all ranks map each other's memory; else a wire links them.
-  bool mapped = true;
+  // Names the transport of the wire that links the ranks; empty where all ranks map each other's memory.
+  std::string wire;
   // Counts the bytes of the vector, or of all ranks' blocks together (for all_to_all, of one rank's input).
   std::size_t bytes = 0;
   std::string algorithm;
@@ -36,7 +36,7 @@ struct TuningTime {
 struct TuningLimit {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
-  bool mapped = true;
+  std::string wire;
   std::size_t bytes = 0;
   double time_us = 0;
 };
@@ -85,9 +85,9 @@ struct PlanQuestion {
   Collective collective = Collective::AllReduce;
   std::size_t bytes = 0;
   int ranks = 2;
-  bool mapped = true;
-  // Is false for links of whose time nothing is known: constants and measurements are of mapped memory and of streams.
-  bool timed = true;
+  std::string wire;
+  // Is false for links without constants: these are of mapped memory and of streams.
+  bool predictable = true;
   bool reproducible = true;
   // Is true where the ranks have GPUs and the buffers are on them.
   bool device = false;

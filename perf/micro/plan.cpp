@@ -33,7 +33,7 @@ void run_repeated(benchmark::State& state) {
 }
 
 void run_choose(benchmark::State& state, Collective collective) {
-  const TunerContext context = plain_context(static_cast<int>(state.range(0)), true, true);
+  const TunerContext context = plain_context(static_cast<int>(state.range(0)), "", true);
   Query query;
   query.collective = collective;
   query.bytes = static_cast<std::size_t>(state.range(1));

@@ -34,11 +34,15 @@ double exchanged_us(Collective collective, int ranks, std::size_t bytes) {
 
 bool maps_memory(std::string_view transport) { return !find_transport(transport)->is_wire(); }
 
+std::string wire_of(const std::string& transport) { return maps_memory(transport) ? std::string() : transport; }
+
 std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, double flag_ns) {
   std::vector<TuningLimit> limits;
   CopyLimit copies(flag_ns);
   for (const std::string& transport : request.transports) {
     const bool mapped = maps_memory(transport);
+    // Raw sockets are no limit of adapters.
+    if (!mapped && !find_transport(transport)->needs_stream) continue;
     for (const std::size_t bytes : tuned_sizes(request)) {
       // Collectives whose ranks receive alike have one limit.
       double blocks_us = std::nan("");
@@ -52,7 +56,7 @@ std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, do
           us = mapped ? copied_us(copies, collective, ranks, bytes) : exchanged_us(collective, ranks, bytes);
         }
         if (blocks) blocks_us = us;
-        if (std::isfinite(us) && us > 0) limits.push_back({collective, ranks, mapped, bytes, us});
+        if (std::isfinite(us) && us > 0) limits.push_back({collective, ranks, wire_of(transport), bytes, us});
       }
     }
   }

@@ -70,7 +70,7 @@ class Part {
       const auto size = contest.measure(bytes, *elapsed > share_end_s_ * kHurryAt);
       if (!size) return size.error();
       for (const Outcome& each : size->outcomes) {
-        times_.push_back({collective, agreement_.ranks(), maps_memory(transport), bytes, each.entrant.algorithm,
+        times_.push_back({collective, agreement_.ranks(), wire_of(transport), bytes, each.entrant.algorithm,
                           each.entrant.tile_bytes, each.time_us, streams(request_.memory)});
       }
       print(collective, transport, bytes, *size);

@@ -34,6 +34,8 @@ struct TuneRequest {
 
 // Returns whether ranks map each other's memory over that transport of the table.
 bool maps_memory(std::string_view transport);
+// Returns TuningTime::wire for it.
+std::string wire_of(const std::string& transport);
 
 // Returns sizes in steps of four, and the largest one.
 std::vector<std::size_t> tuned_sizes(const TuneRequest& request);

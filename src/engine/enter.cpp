@@ -36,7 +36,7 @@ const Choice& Engine::choice_of(const Query& query) {
 // Says whether an output is written past the caches. Wires exclude this, since they would read forwarded data from
 // memory again.
 bool Engine::streams(std::size_t output_bytes) const {
-  return tuning().all_mapped && output_bytes >= driver_.lanes().stream_bytes;
+  return tuning().all_mapped() && output_bytes >= driver_.lanes().stream_bytes;
 }
 
 Error Engine::other_call(Rank peer) const {

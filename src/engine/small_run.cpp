@@ -12,7 +12,7 @@ namespace wreath {
 
 void SmallRun::link() {
   const int ranks = engine_.ranks();
-  if (!engine_.tuning().all_mapped || ranks == 1) return;
+  if (!engine_.tuning().all_mapped() || ranks == 1) return;
   const Links& links = engine_.links();
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks));
   std::byte* own = links.segment().small_area();

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> decode_candidates(const std::string& body) {
 
 std::string encode_link_facts(const LinkFacts& facts) {
   Writer writer;
-  writer.number(static_cast<std::uint8_t>(facts.all_mapped));
+  writer.text(facts.wire, kMaxNameBytes);
   writer.number(static_cast<std::uint8_t>(facts.crowded));
   writer.number(static_cast<std::uint8_t>(facts.gpus));
   return writer.take_string();
@@ -38,7 +38,7 @@ std::string encode_link_facts(const LinkFacts& facts) {
 Result<LinkFacts> decode_link_facts(const std::string& body) {
   Reader reader(std::as_bytes(std::span(body)));
   LinkFacts facts;
-  facts.all_mapped = reader.flag();
+  facts.wire = reader.text(kMaxNameBytes);
   facts.crowded = reader.flag();
   facts.gpus = reader.flag();
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};

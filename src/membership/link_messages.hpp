@@ -14,18 +14,25 @@ std::string encode_candidates(const std::vector<std::string_view>& names);
 // Reads such a body. Any bytes are safe.
 Result<std::vector<std::string>> decode_candidates(const std::string& body);
 
+// No transport has this name.
+inline constexpr std::string_view kSeveralWires = "several";
+
 // LinkFacts is the body of a message of kind Linked, and describes the sender. The facts of all ranks together are
 // the same on all ranks.
 struct LinkFacts {
-  // Every pair of ranks maps each other's memory.
-  bool all_mapped = true;
+  // Names the transport of the wires between ranks, or is kSeveralWires; empty where every pair of ranks maps each
+  // other's memory.
+  std::string wire;
   // Some host has fewer cores than ranks.
   bool crowded = false;
   // Every rank uses a GPU.
   bool gpus = false;
 
+  void add_wire(std::string_view name) {
+    if (!name.empty()) wire = wire.empty() || wire == name ? name : kSeveralWires;
+  }
   void add(const LinkFacts& theirs) {
-    all_mapped = all_mapped && theirs.all_mapped;
+    add_wire(theirs.wire);
     crowded = crowded || theirs.crowded;
     gpus = gpus && theirs.gpus;
   }

@@ -37,7 +37,7 @@ std::optional<double> time_at(std::vector<Point> points, std::size_t bytes) {
 // Returns whether an entry of a tuning is about such calls.
 template <typename Entry>
 bool about(const Entry& entry, const PlanQuestion& question) {
-  return entry.collective == question.collective && entry.ranks == question.ranks && entry.mapped == question.mapped;
+  return entry.collective == question.collective && entry.ranks == question.ranks && entry.wire == question.wire;
 }
 
 // Returns whether two tiles are alike: tiles that a message fits into are one.
@@ -48,7 +48,6 @@ bool same_tile(std::size_t a, std::size_t b, std::size_t bytes) {
 
 std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tuning, const Choice& choice) {
   const std::size_t tile_bytes = choice.small ? 0 : choice.tile_bytes;
-  if (!question.timed) return std::nullopt;
   std::vector<Point> points;
   for (const TuningTime& time : tuning.times) {
     if (about(time, question) && time.device == question.device && time.algorithm == choice.algorithm->name &&
@@ -60,7 +59,7 @@ std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tu
 }
 
 std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tuning) {
-  if (question.device || !question.timed) return std::nullopt;  // limits are the host's
+  if (question.device) return std::nullopt;  // limits are the host's
   std::vector<Point> points;
   for (const TuningLimit& limit : tuning.limits) {
     if (about(limit, question)) points.push_back({static_cast<double>(limit.bytes), limit.time_us});
@@ -70,14 +69,14 @@ std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tunin
 
 // Returns the cores of a call's ranks. Ranks that map each other's memory share the cores of this host. Ranks that a
 // wire links are on hosts of their own, of which nothing is known: each has a core.
-int cores_of(const PlanQuestion& question) { return question.mapped ? usable_cores() : question.ranks; }
+int cores_of(const PlanQuestion& question) { return question.wire.empty() ? usable_cores() : question.ranks; }
 
 class Explainer {
  public:
   Explainer(const PlanQuestion& question, const Tuning& tuning)
       : question_(question),
         tuning_(tuning),
-        model_(link_model(question.mapped, question.ranks, cores_of(question), question.bytes)) {}
+        model_(link_model(question.wire.empty(), question.ranks, cores_of(question), question.bytes)) {}
 
   PlanCandidate candidate(const Choice& choice) const {
     PlanCandidate candidate;
@@ -107,7 +106,7 @@ class Explainer {
   // Predicts the time by the model, which is of hosts.
   Result<double> predict(const Choice& choice) const {
     if (question_.device) return Error{ErrorCode::Unavailable, "nothing is known of GPUs"};
-    if (!question_.timed) return Error{ErrorCode::Unavailable, "nothing is known of such links"};
+    if (!question_.predictable) return Error{ErrorCode::Unavailable, "nothing is known of such links"};
     if (question_.ranks > kMostPredictedRanks) {
       return Error{ErrorCode::Unavailable,
                    fmt::format("calls of more than {} ranks are not simulated here", kMostPredictedRanks)};
@@ -130,7 +129,7 @@ Status check(const PlanQuestion& question) {
 
 Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning* tuning) {
   WREATH_TRY(check(question));
-  TunerContext context = plain_context(question.ranks, question.mapped, question.reproducible);
+  TunerContext context = plain_context(question.ranks, question.wire, question.reproducible);
   context.crowded = question.ranks > cores_of(question);
   context.gpus = question.device;
   const Tuning nothing;

@@ -14,6 +14,7 @@
 
 #include "src/tuner/rules.hpp"
 #include "src/tuner/tuner.hpp"
+#include "wreath/transport.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {
@@ -26,11 +27,12 @@ constexpr std::size_t kSmall = 8;
 // Sizes from this one on are alike.
 constexpr std::size_t kLarge = std::size_t{64} << 20;
 constexpr std::string_view kLibrary = "library";
+constexpr std::string_view kMapped = "mapped";
 constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
 
 template <typename Entry>
 auto kind_of(const Entry& entry) {
-  return std::tuple(entry.collective, entry.ranks, entry.mapped, entry.device);
+  return std::tie(entry.collective, entry.ranks, entry.wire, entry.device);
 }
 auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes); }
 
@@ -47,7 +49,7 @@ const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducib
   const TuningTime* best = nullptr;
   const TuningTime* own = nullptr;
   const TuningTime& any = *times.front();
-  TunerContext plain = plain_context(any.ranks, any.mapped, reproducible);
+  TunerContext plain = plain_context(any.ranks, any.wire, reproducible);
   plain.gpus = any.device;
   const Choice rules = choose(plain, {.collective = any.collective, .bytes = bytes});
   for (const TuningTime* time : times) {
@@ -71,14 +73,14 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.front() > kSmall) {
     const TuningTime& any = *times.front();
-    rules.push_back({{any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2}, nullptr, 0});
+    rules.push_back({{any.collective, any.ranks, any.wire, any.device, sizes.front() / 2}, nullptr, 0});
   }
   const std::size_t first = rules.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const TuningTime* best = fastest(times, sizes[i], reproducible);
     if (best == nullptr) continue;
     const std::size_t end = i + 1 < sizes.size() ? between(sizes[i], sizes[i + 1]) : kNoLimit;
-    const MeasuredRule rule{{best->collective, best->ranks, best->mapped, best->device, end},
+    const MeasuredRule rule{{best->collective, best->ranks, best->wire, best->device, end},
                             find_algorithm(best->collective, best->algorithm),
                             best->tile_bytes};
     MeasuredRule* const last = rules.size() > first ? &rules.back() : nullptr;
@@ -120,6 +122,11 @@ class Words {
   bool fine_ = true;
 };
 
+bool is_wire(std::string_view transport) {
+  const TransportRow* const row = find_transport(transport);
+  return row != nullptr && row->is_wire();
+}
+
 std::optional<MeasuredRule> rule_from(std::string_view line) {
   Words words(line);
   MeasuredRule rule;
@@ -128,7 +135,9 @@ std::optional<MeasuredRule> rule_from(std::string_view line) {
   MeasuredCall& most = rule.most;
   most.collective = *collective;
   most.ranks = static_cast<int>(words.number(1, kMaximumRanks));
-  most.mapped = words.number(0, 1) == 1;
+  const std::string_view links = words.text();
+  if (links != kMapped && !is_wire(links)) return std::nullopt;
+  if (links != kMapped) most.wire = links;
   most.device = words.number(0, 1) == 1;
   most.bytes = words.number(0, kNoLimit);
   const std::string_view row = words.text();
@@ -159,9 +168,9 @@ std::string MeasuredRules::to_text() const {
   std::string text;
   for (const MeasuredRule& rule : rules_) {
     const MeasuredCall& most = rule.most;
-    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {}\n", name(most.collective), most.ranks,
-                   most.mapped, most.device, most.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
-                   rule.tile_bytes);
+    fmt::format_to(std::back_inserter(text), "{} {} {} {:d} {} {} {}\n", name(most.collective), most.ranks,
+                   most.wire.empty() ? kMapped : most.wire, most.device, most.bytes,
+                   rule.algorithm != nullptr ? rule.algorithm->name : kLibrary, rule.tile_bytes);
   }
   return text;
 }

@@ -16,7 +16,7 @@ namespace wreath {
 struct MeasuredCall {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
-  bool mapped = true;
+  std::string wire;
   bool device = false;
   std::size_t bytes = 0;
   auto operator<=>(const MeasuredCall&) const = default;

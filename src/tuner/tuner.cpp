@@ -54,7 +54,7 @@ static_assert(kSmallBlockBytes <= kSmallMessageBytes);
 // Returns whether the small path serves: it does what one_shot and direct do. A barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
-  if (!plain || !context.all_mapped || query.bytes == kUnknownBytes) return false;
+  if (!plain || !context.all_mapped() || query.bytes == kUnknownBytes) return false;
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
   const bool sums = query.collective == Collective::AllReduce;
   const std::string_view same = sums ? "one_shot" : "direct";
@@ -73,10 +73,10 @@ int lanes_of_gpus(const Query& query, bool row_of_rule) {
 
 }  // namespace
 
-TunerContext plain_context(int ranks, bool all_mapped, bool reproducible) {
+TunerContext plain_context(int ranks, std::string_view wire, bool reproducible) {
   TunerContext context;
   context.ranks = ranks;
-  context.all_mapped = all_mapped;
+  context.wire = wire;
   context.reproducible = reproducible;
   context.slot_bytes = kLargestTile;
   return context;
@@ -96,12 +96,12 @@ Status check_tuning(const TunerContext& context) {
 const MeasuredRule* measured_rule(const TunerContext& context, const Query& query) {
   if (context.measured.empty() || !context.algorithm.empty()) return nullptr;
   const MeasuredRule* rule =
-      context.measured.find({query.collective, context.ranks, context.all_mapped, context.gpus, query.bytes});
+      context.measured.find({query.collective, context.ranks, context.wire, context.gpus, query.bytes});
   return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
 }
 
 Choice choose(const TunerContext& context, const Query& query) {
-  const RuleKey key{query.collective, context.ranks, context.all_mapped, context.crowded};
+  const RuleKey key{query.collective, context.ranks, context.all_mapped(), context.crowded};
   const Rule& rule = rule_of(key, query.bytes);
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;

@@ -17,8 +17,8 @@ namespace wreath {
 // Holds what a communicator's choices depend on. It is equal on all ranks.
 struct TunerContext {
   int ranks = 1;
-  // Is true where every pair of ranks maps each other's memory.
-  bool all_mapped = true;
+  // Names the transport of the wires between ranks, as LinkFacts does; empty where every pair maps each other's memory.
+  std::string wire;
   // Allows only canonical rows, unless one is named.
   bool reproducible = true;
   // Names a row, for the collectives that have it; where it is empty, choose() chooses.
@@ -33,13 +33,15 @@ struct TunerContext {
   bool crowded = false;
   // Is true where every rank uses a GPU.
   bool gpus = false;
+
+  bool all_mapped() const { return wire.empty(); }
 };
 
 // Communicators that have the room have tiles of so many bytes.
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;
 
 // Returns the context of a communicator without settings of its own that has room for the largest tile.
-TunerContext plain_context(int ranks, bool all_mapped, bool reproducible);
+TunerContext plain_context(int ranks, std::string_view wire, bool reproducible);
 
 inline constexpr std::size_t kUnknownBytes = std::numeric_limits<std::size_t>::max();
 

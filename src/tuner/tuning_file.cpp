@@ -18,6 +18,7 @@
 #include "src/json/reader.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/topology.hpp"
+#include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
 #include "wreath/types.hpp"
 
@@ -33,7 +34,7 @@ constexpr std::int64_t kMostFileTile = std::int64_t{1} << 30;
 constexpr double kShortestUs = 1e-3;
 constexpr double kLongestUs = 1e10;
 constexpr std::string_view kMappedWord = "mapped";
-constexpr std::string_view kWireWord = "wire";
+constexpr std::string_view kWireWord = "wire";  // in older files: the wire of streams
 constexpr std::string_view kDevice = "device";
 constexpr std::string_view kHost = "host";
 
@@ -51,7 +52,7 @@ template <typename Entry>
 Json call_to_json(const Entry& entry) {
   return {{"collective", name(entry.collective)},
           {"ranks", entry.ranks},
-          {"links", entry.mapped ? kMappedWord : kWireWord},
+          {"links", entry.wire.empty() ? kMappedWord : entry.wire},
           {"bytes", entry.bytes}};
 }
 
@@ -63,15 +64,23 @@ bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_v
   return text == yes;
 }
 
+// Returns the transport of that name, or of the word of older files, where it is a wire; empty for all others.
+std::string_view wire_of(std::string_view links) {
+  for (const TransportRow& row : transports()) {
+    if (row.is_wire() && (row.name == links || (row.needs_stream && links == kWireWord))) return row.name;
+  }
+  return {};
+}
+
 // Reads what a time and a limit have in common.
 template <typename Entry>
 void call_from(JsonReader& reader, Entry& entry) {
   entry.collective = reader.choice<Collective>("collective", all_collectives());
   entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMaximumRanks));
   const std::string links = reader.text("links");
-  entry.mapped = links == kMappedWord;
-  if (!entry.mapped && links != kWireWord)
-    reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMappedWord, kWireWord));
+  if (links != kMappedWord) entry.wire = wire_of(links);
+  if (links != kMappedWord && entry.wire.empty())
+    reader.refuse("links", fmt::format("is neither '{}' nor a wire of this library", kMappedWord));
   entry.bytes = static_cast<std::size_t>(reader.integer("bytes", 1, std::numeric_limits<std::int64_t>::max()));
   entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
 }

@@ -20,7 +20,7 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   const std::string path = folder / "cache/tuning.json";
   Tuning before = empty_tuning();
   before.device = "a GPU that is gone";
-  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.5, true}};
+  before.times = {{Collective::AllReduce, 2, "", 8, "one_shot", 0, 0.5, true}};
   ASSERT_TRUE(write_tuning(before, path));
   const auto tuned = run_command(
       "tune --collective broadcast --collective all_reduce --smallest 2K --largest 32K "
@@ -34,15 +34,15 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   EXPECT_TRUE(std::none_of(tuning.times.begin(), tuning.times.end(), [](const auto& time) { return time.device; }));
   // The file has a time for each collective, kind of links and size, among others for the library's own choice.
   for (const Collective collective : {Collective::Broadcast, Collective::AllReduce}) {
-    for (const bool mapped : {true, false}) {
+    for (const std::string wire : {"", "tcp"}) {
       for (const std::size_t bytes : {2048u, 8192u, 32768u}) {
-        const PlanCandidate own = explain_plan({collective, bytes, 2, mapped, true}, nullptr).value().chosen;
-        const PlanCandidate known = explain_plan({collective, bytes, 2, mapped, true}, &tuning).value().chosen;
-        EXPECT_TRUE(known.measured_us) << name(collective) << " of " << bytes << (mapped ? " mapped" : " wired");
+        const PlanCandidate own = explain_plan({collective, bytes, 2, wire, true}, nullptr).value().chosen;
+        const PlanCandidate known = explain_plan({collective, bytes, 2, wire, true}, &tuning).value().chosen;
+        EXPECT_TRUE(known.measured_us) << name(collective) << " of " << bytes << " over " << wire;
         EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(),
                                 [&](const TuningTime& time) {
-                                  return time.collective == collective && time.mapped == mapped &&
-                                         time.bytes == bytes && time.algorithm == own.algorithm->name &&
+                                  return time.collective == collective && time.wire == wire && time.bytes == bytes &&
+                                         time.algorithm == own.algorithm->name &&
                                          time.tile_bytes == (own.small ? 0 : own.tile_bytes);
                                 }))
             << own.algorithm->name << " of " << name(collective) << " of " << bytes;
@@ -65,7 +65,7 @@ TEST(TuneCommand, MeasuresDevicesBesideTheHost) {
   const std::string path = folder / "tuning.json";
   Tuning before = empty_tuning();
   before.device = "a GPU that is gone";
-  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25}};
+  before.times = {{Collective::AllReduce, 2, "", 8, "one_shot", 0, 0.25}};
   ASSERT_TRUE(write_tuning(before, path));
   const auto tuned = run_command(
       "tune --memory host-device --collective all_reduce --transport shm --smallest 256K --largest 256K --output " +
@@ -74,7 +74,7 @@ TEST(TuneCommand, MeasuresDevicesBesideTheHost) {
   const Tuning tuning = read_tuning(path).value();
   EXPECT_EQ(tuning.times.front().time_us, 0.25);
   EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(), [&](const TuningTime& time) {
-    return time.device && time.mapped && time.algorithm == "two_shot";
+    return time.device && time.wire.empty() && time.algorithm == "two_shot";
   }));
   EXPECT_THAT(check_origin(tuning, path).error().message, HasSubstr("another GPU"));
 }

@@ -16,35 +16,35 @@ TEST(LinkMessages, CandidatesAreReadAsTheyWereWritten) {
 }
 
 TEST(LinkMessages, FactsAreReadAsTheyWereWritten) {
-  for (const bool mapped : {false, true}) {
+  for (const std::string wire : {"", "tcp"}) {
     for (const bool crowded : {false, true}) {
-      for (const bool gpus : {false, true}) {
-        const LinkFacts read = decode_link_facts(encode_link_facts({mapped, crowded, gpus})).value();
-        EXPECT_EQ(read.all_mapped, mapped);
-        EXPECT_EQ(read.crowded, crowded);
-        EXPECT_EQ(read.gpus, gpus);
-      }
+      const LinkFacts read = decode_link_facts(encode_link_facts({wire, crowded})).value();
+      EXPECT_EQ(read.wire, wire);
+      EXPECT_EQ(read.crowded, crowded);
     }
   }
 }
 
-TEST(LinkMessages, AllAreMappedAndUseGpusIfEachDoesAndCrowdedIfOneIs) {
-  LinkFacts all{true, false, true};
-  all.add({true, false, true});
-  EXPECT_TRUE(all.all_mapped);
+TEST(LinkMessages, AllHaveTheWireThatIsTheOnlyOneAndAreCrowdedIfOneIs) {
+  LinkFacts all{"", false};
+  all.add({"", false});
+  EXPECT_EQ(all.wire, "");
   EXPECT_FALSE(all.crowded);
-  EXPECT_TRUE(all.gpus);
-  all.add({false, true, false});
-  all.add({true, false, true});
-  EXPECT_FALSE(all.all_mapped);
+  all.add({"tcp", true});
+  all.add({"", false});
+  all.add({"tcp", false});
+  EXPECT_EQ(all.wire, "tcp");
   EXPECT_TRUE(all.crowded);
-  EXPECT_FALSE(all.gpus);
+  for (const std::string next : {"verbs", "tcp", ""}) {
+    all.add({next, false});
+    EXPECT_EQ(all.wire, kSeveralWires) << next;
+  }
 }
 
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});
-  const std::string facts = encode_link_facts({true, true, true});
+  const std::string facts = encode_link_facts({"tcp", true});
   for (std::size_t bytes = 0; bytes < candidates.size(); ++bytes) {
     EXPECT_FALSE(decode_candidates(candidates.substr(0, bytes))) << bytes;
   }
@@ -52,7 +52,7 @@ TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   EXPECT_FALSE(decode_candidates(candidates + "x"));
   EXPECT_FALSE(decode_link_facts(facts + "x"));
   EXPECT_FALSE(decode_candidates(std::string("\xFF")));
-  EXPECT_FALSE(decode_link_facts(std::string("\x02\x01\x01")));
+  EXPECT_FALSE(decode_link_facts(std::string("\x00\x00\x02", 3)));
 }
 
 }  // namespace

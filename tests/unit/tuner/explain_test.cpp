@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 PlanQuestion question(Collective collective, std::size_t bytes, int ranks = 2, bool mapped = true) {
-  return {.collective = collective, .bytes = bytes, .ranks = ranks, .mapped = mapped};
+  return {.collective = collective, .bytes = bytes, .ranks = ranks, .wire = mapped ? "" : "tcp"};
 }
 
 TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
@@ -24,8 +24,8 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{40'000}, std::size_t{64} << 20}) {
         const PlanQuestion asked = question(collective, bytes, ranks, ranks != 8);
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
-        TunerContext context = plain_context(ranks, asked.mapped, true);
-        context.crowded = asked.mapped && ranks > usable_cores();
+        TunerContext context = plain_context(ranks, asked.wire, true);
+        context.crowded = asked.wire.empty() && ranks > usable_cores();
         const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
         EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);
@@ -52,28 +52,28 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
   }
 }
 
-// Times of a wire, measured or simulated, are of streams.
-TEST(Explain, OfLinksThatNobodyTimedTellsTheChoiceAndNoTime) {
+// Constants are of streams, and each wire has measurements of its own.
+TEST(Explain, OfAWireTellsWhatWasMeasuredOfIt) {
   Tuning tuning;
-  tuning.times = {{Collective::AllReduce, 2, false, 1 << 20, "two_shot", 262144, 60}};
-  tuning.limits = {{Collective::AllReduce, 2, false, 1 << 20, 30}};
-  PlanQuestion asked = question(Collective::AllReduce, 1 << 20, 2, false);
-  EXPECT_EQ(explain_plan(asked, &tuning)->chosen.measured_us, 60);
-  EXPECT_EQ(explain_plan(asked, &tuning)->limit_us, 30);
-  asked.timed = false;
+  tuning.times = {{Collective::AllReduce, 2, "verbs", 1 << 20, "two_shot", 262144, 60}};
+  PlanQuestion asked = question(Collective::AllReduce, 1 << 20);
+  asked.wire = "verbs";
+  asked.predictable = false;
   const PlanExplanation explained = explain_plan(asked, &tuning).value();
   EXPECT_EQ(explained.chosen.algorithm->name, "two_shot");
-  EXPECT_TRUE(explained.tuned) << "communicators take the choice all the same";
-  EXPECT_FALSE(explained.chosen.measured_us || explained.chosen.predicted_us || explained.limit_us);
-  for (const PlanCandidate& other : explained.others) {
-    EXPECT_FALSE(other.measured_us || other.predicted_us) << other.algorithm->name;
-  }
+  EXPECT_TRUE(explained.tuned);
+  EXPECT_EQ(explained.chosen.measured_us, 60);
+  EXPECT_FALSE(explained.chosen.predicted_us || explained.limit_us);
+  for (const PlanCandidate& other : explained.others) EXPECT_FALSE(other.predicted_us) << other.algorithm->name;
+  asked.wire = "tcp";
+  EXPECT_FALSE(explain_plan(asked, &tuning)->tuned);
+  EXPECT_FALSE(explain_plan(asked, &tuning)->chosen.measured_us);
 }
 
 // For GPUs only times measured on devices count, and nothing is predicted.
 TEST(Explain, OfGpusTellsWhatWasMeasuredOfThem) {
   Tuning tuning;
-  tuning.times = {{Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 60, true}};
+  tuning.times = {{Collective::AllReduce, 2, "", 1 << 20, "two_shot", 262144, 60, true}};
   PlanQuestion asked = question(Collective::AllReduce, 1 << 20);
   EXPECT_FALSE(explain_plan(asked, &tuning)->tuned);
   asked.device = true;
@@ -121,7 +121,7 @@ constexpr Measured kMeasured[] = {{true, Collective::AllGather, 8, 0.6},
 TEST(Model, IsWithinTwiceOfWhatWasMeasured) {
   double sum = 0;
   for (const Measured& each : kMeasured) {
-    const Choice choice = choose(plain_context(2, each.mapped, true), {each.collective, each.bytes});
+    const Choice choice = choose(plain_context(2, each.mapped ? "" : "tcp", true), {each.collective, each.bytes});
     const double us = predict_us(choice, 2, each.bytes, link_model(each.mapped, 2, 2, each.bytes)).value();
     EXPECT_LT(us, 2 * each.time_us) << name(each.collective) << " of " << each.bytes;
     EXPECT_GT(us, each.time_us / 2) << name(each.collective) << " of " << each.bytes;
@@ -151,12 +151,12 @@ TEST(Explain, OverAWireDoesNotDependOnTheCoresOfThisMachine) {
   // At this size the rules for ranks that share cores differ from the rules for other ranks.
   const std::size_t bytes = 16 * 1024;
   const PlanExplanation wire = explain_plan(question(Collective::AllReduce, bytes, ranks, false), nullptr).value();
-  const Choice chosen = choose(plain_context(ranks, false, true), {Collective::AllReduce, bytes});
+  const Choice chosen = choose(plain_context(ranks, "tcp", true), {Collective::AllReduce, bytes});
   EXPECT_EQ(wire.chosen.algorithm->name, chosen.algorithm->name);
   EXPECT_DOUBLE_EQ(*wire.chosen.predicted_us,
                    predict_us(chosen, ranks, bytes, link_model(false, ranks, ranks, bytes)).value());
   const PlanExplanation mapped = explain_plan(question(Collective::AllReduce, bytes, ranks, true), nullptr).value();
-  const Choice shared = choose(plain_context(ranks, true, true), {Collective::AllReduce, bytes});
+  const Choice shared = choose(plain_context(ranks, "", true), {Collective::AllReduce, bytes});
   EXPECT_DOUBLE_EQ(*mapped.chosen.predicted_us,
                    predict_us(shared, ranks, bytes, link_model(true, ranks, usable_cores(), bytes)).value());
 }
@@ -182,7 +182,7 @@ TEST(Model, AgreesWithTheRulesWithinBounds) {
 }
 
 TuningTime time_of(std::size_t bytes, std::string algorithm, std::size_t tile_bytes, double time_us) {
-  return {Collective::AllReduce, 2, true, bytes, std::move(algorithm), tile_bytes, time_us};
+  return {Collective::AllReduce, 2, "", bytes, std::move(algorithm), tile_bytes, time_us};
 }
 
 TEST(Explain, ShowsWhatATuningMeasured) {
@@ -190,7 +190,7 @@ TEST(Explain, ShowsWhatATuningMeasured) {
   constexpr std::size_t kMiB = 1 << 20;
   tuning.times = {time_of(kMiB, "ring", 65536, 100), time_of(kMiB, "two_shot", 262144, 200),
                   time_of(4 * kMiB, "ring", 65536, 400), time_of(4 * kMiB, "two_shot", 262144, 800)};
-  tuning.limits = {{Collective::AllReduce, 2, true, kMiB, 50}, {Collective::AllReduce, 2, true, 4 * kMiB, 200}};
+  tuning.limits = {{Collective::AllReduce, 2, "", kMiB, 50}, {Collective::AllReduce, 2, "", 4 * kMiB, 200}};
   const PlanExplanation explained = explain_plan(question(Collective::AllReduce, 2 * kMiB), &tuning).value();
   EXPECT_TRUE(explained.tuned);
   EXPECT_EQ(explained.chosen.algorithm->name, "ring");

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kKiB = 1024;
 
 TuningTime time_of(std::size_t bytes, std::string algorithm, std::size_t tile_bytes, double time_us, int ranks = 4) {
-  return {Collective::AllReduce, ranks, true, bytes, std::move(algorithm), tile_bytes, time_us};
+  return {Collective::AllReduce, ranks, "", bytes, std::move(algorithm), tile_bytes, time_us};
 }
 
 MeasuredRules rules_of(std::vector<TuningTime> times, bool reproducible = true) {
@@ -23,7 +23,7 @@ MeasuredRules rules_of(std::vector<TuningTime> times, bool reproducible = true) 
 }
 
 std::string at(const MeasuredRules& rules, std::size_t bytes, int ranks = 4) {
-  const MeasuredRule* rule = rules.find({Collective::AllReduce, ranks, true, false, bytes});
+  const MeasuredRule* rule = rules.find({Collective::AllReduce, ranks, "", false, bytes});
   return rule == nullptr ? "none" : std::string(rule->algorithm->name) + " " + std::to_string(rule->tile_bytes / kKiB);
 }
 
@@ -37,8 +37,8 @@ TEST(MeasuredRules, TakeTheFastestNearEachSize) {
   EXPECT_EQ(at(rules, 513 * kKiB), "rabenseifner 256");
   EXPECT_EQ(at(rules, 2048 * kKiB), "rabenseifner 256");
   EXPECT_EQ(at(rules, 64 * kKiB, 3), "none");
-  EXPECT_EQ(rules.find({Collective::AllReduce, 4, false, false, 64 * kKiB}), nullptr);
-  EXPECT_EQ(rules.find({Collective::Reduce, 4, true, false, 64 * kKiB}), nullptr);
+  EXPECT_EQ(rules.find({Collective::AllReduce, 4, "tcp", false, 64 * kKiB}), nullptr);
+  EXPECT_EQ(rules.find({Collective::Reduce, 4, "", false, 64 * kKiB}), nullptr);
 }
 
 // The library chooses where nothing was measured. Only the rules of the smallest and the largest size that a tuning
@@ -76,6 +76,24 @@ TEST(MeasuredRules, HoldReproducibleSumsToTheirOrder) {
   EXPECT_EQ(at(rules_of({time_of(1024, "ring", 0, 10)}), kKiB), "none");
 }
 
+// Each wire has times of its own.
+TEST(MeasuredRules, OfOneWireAreNotOfAnother) {
+  TuningTime adapters = time_of(64 * kKiB, "one_shot", 64 * kKiB, 10);
+  TuningTime streams = time_of(64 * kKiB, "recursive_doubling", 16 * kKiB, 5);
+  adapters.wire = "verbs";
+  streams.wire = "tcp";
+  const std::string text = rules_of({adapters, streams}).to_text();
+  const MeasuredRules rules = MeasuredRules::parse(text).value();
+  const auto row_of = [&](const std::string& wire) {
+    const MeasuredRule* const rule = rules.find({Collective::AllReduce, 4, wire, false, 64 * kKiB});
+    return rule == nullptr ? "none" : std::string(rule->algorithm->name);
+  };
+  EXPECT_EQ(row_of("verbs"), "one_shot");
+  EXPECT_EQ(row_of("tcp"), "recursive_doubling");
+  EXPECT_EQ(row_of(""), "none");
+  EXPECT_EQ(row_of("several"), "none");
+}
+
 TEST(MeasuredRules, AreTextAndBack) {
   const MeasuredRules rules =
       rules_of({time_of(64 * kKiB, "one_shot", 16 * kKiB, 10), time_of(1024 * kKiB, "rabenseifner", 0, 50),
@@ -87,11 +105,11 @@ TEST(MeasuredRules, AreTextAndBack) {
   EXPECT_EQ(at(again, 300 * kKiB), at(rules, 300 * kKiB));
   EXPECT_TRUE(MeasuredRules::parse("").value().empty());
   for (const std::string wrong :
-       {"all_reduce 2 1 0 8 one_shot", "all_reduce 2 1 0 8 one_shot 0 0", "all_reduce 2 1 0 8 nothing 0",
-        "nothing 2 1 0 8 one_shot 0", "all_reduce 0 1 0 8 one_shot 0", "all_reduce -2 1 0 8 one_shot 0",
-        "all_reduce 2 2 0 8 one_shot 0", "all_reduce 2 1 2 8 one_shot 0", "all_reduce 2 1 0 x one_shot 0",
-        "all_reduce 2 1 0 8 one_shot 99999999999999", "\n", " ",
-        "all_reduce 2 1 0 8 one_shot 0\nall_reduce 2 1 0 8 ring 0"}) {
+       {"all_reduce 2 mapped 0 8 one_shot", "all_reduce 2 mapped 0 8 one_shot 0 0", "all_reduce 2 mapped 0 8 nothing 0",
+        "nothing 2 mapped 0 8 one_shot 0", "all_reduce 0 mapped 0 8 one_shot 0", "all_reduce -2 mapped 0 8 one_shot 0",
+        "all_reduce 2 pigeon 0 8 one_shot 0", "all_reduce 2 shm 0 8 one_shot 0", "all_reduce 2 mapped 2 8 one_shot 0",
+        "all_reduce 2 mapped 0 x one_shot 0", "all_reduce 2 mapped 0 8 one_shot 99999999999999", "\n", " ",
+        "all_reduce 2 mapped 0 8 one_shot 0\nall_reduce 2 mapped 0 8 ring 0"}) {
     EXPECT_FALSE(MeasuredRules::parse(wrong)) << wrong;
   }
 }
@@ -100,11 +118,11 @@ TEST(MeasuredRules, AreTextAndBack) {
 TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
   std::string text;
   for (std::size_t i = 0; i < MeasuredRules::kMaximum; ++i) {
-    text += "all_reduce 4096 1 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824\n";
+    text += "all_reduce 4096 mapped 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824\n";
   }
   EXPECT_TRUE(MeasuredRules::parse(text));
   EXPECT_LT(text.size() * 11 / 10, kMaxSettingsBytes - 16 * kKiB);
-  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 1 18446744073709551615 ring 0\n"));
+  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 mapped 1 18446744073709551615 ring 0\n"));
   Tuning tuning;
   for (std::size_t i = 0; i <= MeasuredRules::kMaximum; ++i) {
     tuning.times.push_back(time_of(1000 + 10 * i, i % 2 == 0 ? "two_shot" : "one_shot", 4 * kKiB, 1));
@@ -118,7 +136,7 @@ TEST(MeasuredRules, OfDevicesStandBesideThoseOfTheHost) {
     time.device = true;
     return time;
   };
-  TunerContext context = plain_context(4, true, true);
+  TunerContext context = plain_context(4, "", true);
   context.measured = rules_of({on_device("two_shot", 100), on_device("one_shot", 80),
                                time_of(1024 * kKiB, "recursive_doubling", 64 * kKiB, 10)});
   context.measured = MeasuredRules::parse(context.measured.to_text()).value();
@@ -129,7 +147,7 @@ TEST(MeasuredRules, OfDevicesStandBesideThoseOfTheHost) {
 }
 
 TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {
-  TunerContext context = plain_context(4, true, true);
+  TunerContext context = plain_context(4, "", true);
   context.measured = rules_of({time_of(1024 * kKiB, "recursive_doubling", 64 * kKiB, 10)});
   const Query query{Collective::AllReduce, 1024 * kKiB};
   EXPECT_EQ(describe(choose(context, query)), "recursive_doubling lanes=1 tile=64K order=canonical");
@@ -145,8 +163,8 @@ TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {
 // The rule names a row that serves blocks only if they are equal; the second call has blocks that vary.
 TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
   Tuning tuning;
-  tuning.times = {{Collective::AllToAll, 4, true, 1024 * kKiB, "bruck", 64 * kKiB, 10}};
-  TunerContext context = plain_context(4, true, true);
+  tuning.times = {{Collective::AllToAll, 4, "", 1024 * kKiB, "bruck", 64 * kKiB, 10}};
+  TunerContext context = plain_context(4, "", true);
   context.measured = MeasuredRules::of(tuning, true).value();
   EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB}).algorithm->name, "bruck");
   EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB, true}).algorithm->name, "direct");
@@ -154,7 +172,7 @@ TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
 
 // The small path is that of one_shot, whatever tile was measured.
 TEST(MeasuredRules, LeaveSmallMessagesTheirPath) {
-  TunerContext context = plain_context(4, true, true);
+  TunerContext context = plain_context(4, "", true);
   context.measured = rules_of({time_of(8 * kKiB, "one_shot", 0, 10), time_of(128 * kKiB, "two_shot", 16 * kKiB, 10)});
   EXPECT_TRUE(choose(context, {Collective::AllReduce, 8}).small);
   EXPECT_EQ(choose(context, {Collective::AllReduce, 20 * kKiB}).tile_bytes, 256 * kKiB) << "the library's own";

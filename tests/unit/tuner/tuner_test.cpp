@@ -21,7 +21,7 @@ constexpr std::size_t kSmallBlockBytes = 6 * 1024;
 TunerContext context(int ranks, bool all_mapped) {
   TunerContext made;
   made.ranks = ranks;
-  made.all_mapped = all_mapped;
+  made.wire = all_mapped ? "" : "tcp";
   made.slot_bytes = kSlotBytes;
   return made;
 }

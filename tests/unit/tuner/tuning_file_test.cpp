@@ -20,10 +20,10 @@ using testing::StartsWith;
 Tuning some_tuning() {
   Tuning tuning = empty_tuning();
   tuning.flag_ns = 140.5;
-  tuning.limits = {{Collective::Broadcast, 4, false, 64, 12.5}};
-  tuning.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25},
-                  {Collective::AllGather, 4, false, 1 << 20, "bruck", 65536, 99},
-                  {Collective::AllGather, 4, true, 1 << 20, "ring", 65536, 9, true}};
+  tuning.limits = {{Collective::Broadcast, 4, "tcp", 64, 12.5}};
+  tuning.times = {{Collective::AllReduce, 2, "", 8, "one_shot", 0, 0.25},
+                  {Collective::AllGather, 4, "verbs", 1 << 20, "bruck", 65536, 99},
+                  {Collective::AllGather, 4, "", 1 << 20, "ring", 65536, 9, true}};
   return tuning;
 }
 
@@ -45,6 +45,8 @@ TEST(TuningFile, IsReadBackAsWritten) {
   EXPECT_EQ(to_json(read), to_json(some_tuning()));
   EXPECT_TRUE(check_origin(read, path));
   EXPECT_EQ(read.times.at(1).algorithm, "bruck");
+  EXPECT_EQ(read.times.at(1).wire, "verbs");
+  EXPECT_EQ(read.times.at(0).wire, "");
   EXPECT_EQ(read.limits.at(0).time_us, 12.5);
   EXPECT_FALSE(read.times.at(1).device);
   EXPECT_TRUE(read.times.at(2).device);
@@ -64,6 +66,15 @@ TEST(TuningFile, LeavesOutTimesOfLoopsThatNothingChooses) {
   EXPECT_EQ(read.times.at(1).algorithm, some_tuning().times.at(2).algorithm);
   before["times"][1]["executor"] = "crooked";
   expect_refused(before.dump(), "is neither 'straight' nor 'steps'");
+}
+
+// They do not tell wires apart. Most machines had the one of streams alone.
+TEST(TuningFile, OfBeforeTakesAWireForStreams) {
+  nlohmann::json before = as_json(some_tuning());
+  before["times"][0]["links"] = "wire";
+  EXPECT_EQ(parse_tuning(before.dump(), "before.json").value().times.at(0).wire, "tcp");
+  before["times"][0]["links"] = "shm";
+  expect_refused(before.dump(), "links");
 }
 
 TEST(TuningFile, IsWrittenWhereALinkLeadsAndToWhatIsNoFile) {
