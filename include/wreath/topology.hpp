@@ -117,7 +117,8 @@ struct RdmaDevice {
   std::string driver;  // "mlx5_core"; empty where the device is software, or the kernel does not say
 };
 
-// Returns the GIDs of a port that tell most: RoCE v2 before v1, and no link-local ones where there are others.
+// Returns the GIDs that peers may know a port by; the first is taken. On Ethernet RoCE v2 comes before v1, and an IPv4
+// address before IPv6 before a link-local one. On InfiniBand they are all.
 std::vector<RdmaGid> main_gids(const RdmaPort& port);
 // Returns text such as "gid 1 ::ffff:10.0.0.1 RoCE v2 on eth0".
 std::string gid_text(const RdmaGid& gid);

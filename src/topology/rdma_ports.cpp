@@ -25,7 +25,7 @@ bool is_link_local_gid(const Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0
 auto worth_of(const GidEntry& entry) {
   const int type = entry.type == GidType::RoceV2 ? 2 : entry.type == GidType::Unknown ? 1 : 0;
   const int address = is_ipv4(entry.gid) ? 2 : is_link_local_gid(entry.gid) ? 0 : 1;
-  return std::tuple(type, address, -entry.index);
+  return std::tuple(type, address);
 }
 
 std::string all_ports(const std::vector<PortFacts>& ports) {
@@ -74,6 +74,17 @@ Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string
   return admitted[static_cast<std::size_t>(rank) % admitted.size()];
 }
 
+GidType gid_type_of(std::string_view text) {
+  return text.ends_with("RoCE v2") ? GidType::RoceV2 : text.ends_with("RoCE v1") ? GidType::RoceV1 : GidType::Unknown;
+}
+
+std::vector<GidEntry> best_gids(std::vector<GidEntry> gids, bool infiniband) {
+  if (gids.empty() || infiniband) return gids;
+  const auto best = worth_of(*std::ranges::max_element(gids, {}, worth_of));
+  std::erase_if(gids, [&](const GidEntry& entry) { return worth_of(entry) != best; });
+  return gids;
+}
+
 Result<GidEntry> choose_gid(const PortFacts& port, int index) {
   const auto& gids = port.gids;
   if (index >= 0) {
@@ -88,9 +99,7 @@ Result<GidEntry> choose_gid(const PortFacts& port, int index) {
     return Error{ErrorCode::Unavailable,
                  fmt::format("{} has no GID: give its interface an IP address (ip addr add ...)", port_text(port))};
   }
-  if (port.infiniband) return gids.front();
-  return *std::max_element(gids.begin(), gids.end(),
-                           [](const GidEntry& a, const GidEntry& b) { return worth_of(a) < worth_of(b); });
+  return best_gids(gids, port.infiniband).front();
 }
 
 std::vector<int> own_nodes() {

@@ -51,8 +51,14 @@ bool is_ipv4(const Gid& gid);
 Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string_view choice,
                                 const std::vector<int>& nodes, int rank);
 
-// Returns the GID with that index or, where it is -1, the one that most networks route: on Ethernet RoCE v2 before v1,
-// and an IPv4 address before IPv6 before a link-local one; on InfiniBand the first.
+// Returns the type that the kernel's files call so: "RoCE v2", "IB/RoCE v1".
+GidType gid_type_of(std::string_view text);
+
+// Returns the GIDs that most networks route: on Ethernet RoCE v2 before v1, and an IPv4 address before IPv6 before a
+// link-local one; on InfiniBand all.
+std::vector<GidEntry> best_gids(std::vector<GidEntry> gids, bool infiniband);
+
+// Returns the GID with that index or, where it is -1, the first of best_gids().
 Result<GidEntry> choose_gid(const PortFacts& port, int index);
 
 // Returns the NUMA nodes of the processors that this thread may use.

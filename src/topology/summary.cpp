@@ -1,4 +1,5 @@
 // Describes a machine in a line.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/topology/rdma_ports.hpp"
 #include "wreath/topology.hpp"
 
 namespace wreath {
@@ -17,22 +19,20 @@ std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Returns whether the address is one of its own link only.
-bool is_link_local(const RdmaGid& gid) { return gid.address.starts_with("fe80:"); }
-bool is_first_version(const RdmaGid& gid) { return gid.type.ends_with("RoCE v1"); }
-
-// Removes the GIDs with that property, unless all have it.
-void leave_out(std::vector<RdmaGid>& gids, bool (*property)(const RdmaGid&)) {
-  if (!std::all_of(gids.begin(), gids.end(), property)) std::erase_if(gids, property);
+GidEntry entry_of(const RdmaGid& gid) {
+  GidEntry entry{gid.index, {}, gid_type_of(gid.type)};
+  ::inet_pton(AF_INET6, gid.address.c_str(), entry.gid.data());
+  return entry;
 }
 
 }  // namespace
 
 std::vector<RdmaGid> main_gids(const RdmaPort& port) {
+  std::vector<GidEntry> entries;
+  for (const RdmaGid& gid : port.gids) entries.push_back(entry_of(gid));
+  const std::vector<GidEntry> best = best_gids(std::move(entries), port.link_layer != "Ethernet");
   std::vector<RdmaGid> gids = port.gids;
-  // The kernel calls GIDs of InfiniBand as those of the first version of RoCE.
-  if (port.link_layer == "Ethernet") leave_out(gids, &is_first_version);
-  leave_out(gids, &is_link_local);
+  std::erase_if(gids, [&](const RdmaGid& gid) { return !std::ranges::count(best, gid.index, &GidEntry::index); });
   return gids;
 }
 

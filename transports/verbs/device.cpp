@@ -41,10 +41,6 @@ GidType type_of(std::uint32_t type) {
                                         : GidType::InfiniBand;
 }
 
-GidType type_in_sys(const std::string& text) {
-  return text == "RoCE v2" ? GidType::RoceV2 : text == "IB/RoCE v1" ? GidType::RoceV1 : GidType::Unknown;
-}
-
 // Registers as much memory as slots may take, where the limit speaks against it: some users may exceed it.
 Status try_to_register(const VerbsDevice& device) {
   const auto bytes = setting_bytes(Setting::BufferBytes);
@@ -194,7 +190,7 @@ std::vector<GidEntry> VerbsDevice::read_gids(int number, const ibv_port_attr& po
       found.type = type_of(entry.gid_type);
     } else {
       if (library_.query_gid(context(), static_cast<std::uint8_t>(number), index, &entry.gid) != 0) continue;
-      found.type = type_in_sys(
+      found.type = gid_type_of(
           line_of(fmt::format("{}/ports/{}/gid_attrs/types/{}", context()->device->ibdev_path, number, index)));
     }
     std::ranges::copy(entry.gid.raw, found.gid.begin());
