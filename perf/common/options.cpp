@@ -13,6 +13,7 @@
 #include "perf/base/kernels.hpp"
 #include "perf/common/limit.hpp"
 #include "perf/common/peer.hpp"
+#include "src/base/config.hpp"
 #include "src/command_line/numbers.hpp"
 #include "src/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
@@ -277,6 +278,8 @@ void add_our_flags(const command_line::Command& app, const CollectiveRow& row, O
       o.communicator.transports.push_back(each);
     }
   });
+  add(app, "--hca", fmt::format("in place of WREATH_HCA: {}", wreath::row(Setting::Hca).meaning), "NAMES",
+      [&o](const std::string& text) { o.adapters = text; });
   add(app, "--algorithm", "by its name in the registry", "NAME", [&o, &row](const std::string& text) {
     if (find_algorithm(row.collective, text) == nullptr) {
       refuse("--algorithm", text, fmt::format("unknown; known are {}", fmt::join(algorithms_of(row.collective), ", ")));

@@ -51,6 +51,7 @@ struct Options {
   std::string beside_file;    // a kept result that is drawn in --html
   std::string baseline_file;  // a kept result that judges this run
   double tolerance_percent = 5;
+  std::string adapters;   // WREATH_HCA; empty: as the environment says
   std::string peer;       // measured in turns (peer.hpp); empty: none
   std::string peer_file;  // of the peer that is a library
   CommunicatorOptions communicator;

@@ -18,6 +18,7 @@
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/peer.hpp"
+#include "src/base/config.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"
 #include "src/command_line/threads.hpp"
@@ -353,6 +354,7 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
                                 "variables",
                                 options.ranks)});
   }
+  if (!options.adapters.empty()) ::setenv(wreath::row(Setting::Hca).name.data(), options.adapters.c_str(), 1);
   if (const Status met = check_met(options); !met) return stop({exit_code(met.error().code), met.error().message});
   const auto able = check_group(row, options, expected_ranks(options));
   if (!able && options.start_descriptor < 0) {

@@ -116,6 +116,12 @@ struct Bad {
   const char* message;
 };
 
+TEST(CommandLine, NamesAdaptersAsTheSettingDoes) {
+  EXPECT_EQ(accepted({"--hca", "^=mlx5_3:1"}).adapters, "^=mlx5_3:1");
+  EXPECT_EQ(accepted({}).adapters, "");
+  EXPECT_THAT(refused({"--help"}).text, HasSubstr("--hca NAMES"));
+}
+
 TEST(CommandLine, RefusesNamingFlagAndValue) {
   const std::vector<Bad> bad{
       {{"-b", "3Q"}, "-b 3Q: not a size"},
