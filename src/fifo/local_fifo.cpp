@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 
+#include "src/base/memory_order.hpp"
+
 namespace wreath {
 
 namespace {
@@ -91,6 +93,30 @@ RecvFifo local_recv_fifo(const FifoShape& shape, std::uint16_t lane, const SlotH
   fifo.slot_count = shape.slot_count;
   fifo.lane = lane;
   return fifo;
+}
+
+LocalLane::LocalLane(const LocalFifos& fifos, std::uint16_t number, const FifoShape& outgoing,
+                     const FifoShape& incoming)
+    : shared(fifos.lane(number)),
+      send(local_send_fifo(outgoing, number, shared.send_slots, *shared.send_consumed)),
+      recv(local_recv_fifo(incoming, number, shared.recv_slots, *shared.recv_consumed)) {}
+
+Status LocalLane::prepare() {
+  WREATH_TRY(send_staging.allocate(std::size_t{send.slot_count} * send.slot_bytes));
+  set_staging(send, send_staging);
+  return {};
+}
+
+void LocalLane::publish(std::uint32_t sequence, const SlotHeader& message, const std::byte* data) const {
+  SlotHeader& slot = shared.recv_slots[sequence & (recv.slot_count - 1)];
+  slot.epoch = message.epoch;
+  slot.lane = message.lane;
+  slot.signature = message.signature;
+  slot.bytes = message.bytes;
+  slot.flags = 0;
+  slot.region = kLocalAddress;
+  slot.offset = reinterpret_cast<std::uintptr_t>(data);
+  store_release(slot.sequence, sequence);
 }
 
 }  // namespace wreath

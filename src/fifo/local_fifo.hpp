@@ -56,4 +56,20 @@ void set_staging(SendFifo& fifo, const LocalMemory& staging);
 // Returns the executor's end of an incoming FIFO over `slots`, which counts in `consumed`.
 RecvFifo local_recv_fifo(const FifoShape& shape, std::uint16_t lane, const SlotHeader* slots, Counter& consumed);
 
+// Has both FIFOs of a lane. `send` and `recv` are the executor's ends, and the pump is the other end of both.
+struct LocalLane {
+  LocalLane(const LocalFifos& fifos, std::uint16_t number, const FifoShape& outgoing, const FifoShape& incoming);
+  // Allocates the staging memory of messages to send, and makes `send` use it.
+  Status prepare();
+  // Publishes message `sequence` to the executor. Its other fields are those of `message`, and its data is at `data` in
+  // this process.
+  void publish(std::uint32_t sequence, const SlotHeader& message, const std::byte* data) const;
+
+  // The counter send_consumed counts messages that the wire needs no more. Their memory may be used again.
+  LocalFifos::Lane shared;
+  LocalMemory send_staging;
+  SendFifo send;
+  RecvFifo recv;
+};
+
 }  // namespace wreath

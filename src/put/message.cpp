@@ -1,4 +1,4 @@
-// Encodes and checks headers. Offsets are fixed (see encode()).
+// Encodes and checks headers.
 #include "src/put/message.hpp"
 
 #include <fmt/format.h>
@@ -26,13 +26,7 @@ Error bad_field(const char* field, std::uint64_t value, const char* rule, std::u
 void encode(const PutHeader& header, std::byte* target) noexcept {
   std::fill_n(target, kPutHeaderBytes, std::byte{0});
   store_little(target, kMagic, 4);
-  store_little(target + 4, header.epoch, 2);
-  store_little(target + 6, header.lane, 2);
-  store_little(target + 8, header.sequence, 4);
-  store_little(target + 12, header.signature, 4);
-  store_little(target + 16, header.bytes, 4);
-  store_little(target + 20, header.parts, 1);
-  store_little(target + kChecksumAt, header.checksum, 8);
+  store_fields(header, target);
 }
 
 std::uint64_t checksum_of(const PutHeader& header, std::span<const std::byte> data) noexcept {
@@ -49,14 +43,7 @@ Result<PutHeader> decode(std::span<const std::byte, kPutHeaderBytes> source, con
   };
   const auto magic = load_little<std::uint32_t>(at);
   if (magic != kMagic) return bad("magic", magic, "must be", kMagic);
-  PutHeader header;
-  header.epoch = load_little<std::uint16_t>(at + 4);
-  header.lane = load_little<std::uint16_t>(at + 6);
-  header.sequence = load_little<std::uint32_t>(at + 8);
-  header.signature = load_little<std::uint32_t>(at + 12);
-  header.bytes = load_little<std::uint32_t>(at + 16);
-  header.parts = load_little<std::uint8_t>(at + 20);
-  header.checksum = load_little<std::uint64_t>(at + kChecksumAt);
+  const auto header = load_fields<PutHeader>(at);
   if (header.epoch != shape.epoch) return bad("epoch", header.epoch, "must be", shape.epoch);
   if (header.lane != lane) return bad("lane", header.lane, "must be", lane);
   if (header.sequence != sequence) return bad("sequence", header.sequence, "must be", sequence);

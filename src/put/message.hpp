@@ -70,6 +70,18 @@ struct PutHeader {
   std::uint32_t bytes = 0;     // of data
   std::uint8_t parts = 1;      // so many puts of the message tell
   std::uint64_t checksum = 0;  // of the fields above and the data, where the shape says so
+
+  // Lists the fields behind the magic number. All other bytes are zero.
+  template <typename Self, typename Visit>
+  static void each_field(Self& self, Visit visit) {
+    visit(self.epoch, 4);
+    visit(self.lane, 6);
+    visit(self.sequence, 8);
+    visit(self.signature, 12);
+    visit(self.bytes, 16);
+    visit(self.parts, 20);
+    visit(self.checksum, 24);
+  }
   bool operator==(const PutHeader&) const = default;
 };
 

@@ -21,23 +21,17 @@ FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank
       self_(self),
       peer_(peer),
       faults_(rates, self, peer),
-      fifos_(shape, shape),
-      lanes_(std::make_unique<Lane[]>(shape.lanes)) {
+      fifos_(shape, shape) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) {
-    Lane& lane = lanes_[i];
-    lane.shared = fifos_.lane(i);
-    lane.send = local_send_fifo(shape, i, lane.shared.send_slots, *lane.shared.send_consumed);
-    lane.recv = local_recv_fifo(shape, i, lane.shared.recv_slots, *lane.shared.recv_consumed);
-    lane.received = shape.first_sequence;
+    lanes_.push_back({LocalLane(fifos_, i, shape, shape), {}, shape.first_sequence});
   }
 }
 
 Status FaultyLink::prepare(std::uint16_t number) {
   Lane& lane = lanes_[number];
   WREATH_TRY(inner_->prepare(number));
-  WREATH_TRY(lane.send_staging.allocate(staging_bytes(shape_)));
+  WREATH_TRY(lane.prepare());
   WREATH_TRY(lane.recv_staging.allocate(staging_bytes(shape_)));
-  set_staging(lane.send, lane.send_staging);
   if (std::find(used_.begin(), used_.end(), number) == used_.end()) used_.push_back(number);
   return {};
 }
@@ -115,15 +109,7 @@ Result<std::size_t> FaultyLink::deliver(Lane& lane) {
     const std::uint32_t place = lane.received & (shape_.slot_count - 1);
     std::byte* target = lane.recv_staging.data() + std::size_t{place} * shape_.slot_bytes;
     std::memcpy(target, data.data, from.bytes);
-    SlotHeader& to = lane.shared.recv_slots[place];
-    to.epoch = from.epoch;
-    to.lane = from.lane;
-    to.signature = from.signature;
-    to.bytes = from.bytes;
-    to.flags = 0;
-    to.region = kLocalAddress;
-    to.offset = reinterpret_cast<std::uintptr_t>(target);
-    store_release(to.sequence, lane.received++);
+    lane.publish(lane.received++, from, target);
     moved += from.bytes + 1;
     consume(inner);
   }

@@ -40,13 +40,9 @@ class FaultyLink final : public Wire {
   MappedLink* mapped() override { return inner_->mapped(); }
 
  private:
-  struct Lane {
-    LocalFifos::Lane shared;
-    LocalMemory send_staging;
+  struct Lane : LocalLane {
     LocalMemory recv_staging;
-    SendFifo send;
-    RecvFifo recv;
-    std::uint32_t received = 0;
+    std::uint32_t received;
     // The fault of the message at hand.
     LinkFault fault = LinkFault::None;
     bool drawn = false;
@@ -65,7 +61,7 @@ class FaultyLink final : public Wire {
   Rank peer_;
   FaultSource faults_;
   LocalFifos fifos_;
-  std::unique_ptr<Lane[]> lanes_;
+  std::vector<Lane> lanes_;
   std::vector<std::uint16_t> used_;
   std::optional<Error> broken_;
 };

@@ -1,4 +1,4 @@
-// Encodes and checks frame headers. Offsets are fixed (see encode()).
+// Encodes and checks frame headers.
 #include "transports/tcp/wire.hpp"
 
 #include <fmt/format.h>
@@ -71,15 +71,7 @@ std::uint8_t padding_for(const std::byte* data) noexcept {
 
 void encode(const WireHeader& header, std::byte* target) noexcept {
   store_little(target, kMagic, 4);
-  store_little(target + 4, static_cast<std::uint8_t>(header.kind), 1);
-  store_little(target + 5, header.padding, 1);
-  store_little(target + 6, header.epoch, 2);
-  store_little(target + 8, header.lane, 2);
-  store_little(target + 10, header.credit_lane, 2);
-  store_little(target + 12, header.sequence, 4);
-  store_little(target + 16, header.signature, 4);
-  store_little(target + 20, header.bytes, 4);
-  store_little(target + 24, header.credit, 4);
+  store_fields(header, target);
   store_little(target + kCheckAt, check_of(target), 4);
 }
 
@@ -95,19 +87,10 @@ Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, c
   const std::byte* at = source.data();
   if (load_little<std::uint32_t>(at) != kMagic)
     return bad_field("magic", load_little<std::uint32_t>(at), "must be", kMagic);
-  const auto kind = load_little<std::uint8_t>(at + 4);
+  const auto header = load_fields<WireHeader>(at);
+  const auto kind = static_cast<std::uint8_t>(header.kind);
   constexpr auto kLastKind = static_cast<std::uint8_t>(FrameKind::Checked);
   if (kind < 1 || kind > kLastKind) return bad_field("kind", kind, "must be 1 to", kLastKind);
-  WireHeader header;
-  header.kind = static_cast<FrameKind>(kind);
-  header.padding = load_little<std::uint8_t>(at + 5);
-  header.epoch = load_little<std::uint16_t>(at + 6);
-  header.lane = load_little<std::uint16_t>(at + 8);
-  header.credit_lane = load_little<std::uint16_t>(at + 10);
-  header.sequence = load_little<std::uint32_t>(at + 12);
-  header.signature = load_little<std::uint32_t>(at + 16);
-  header.bytes = load_little<std::uint32_t>(at + 20);
-  header.credit = load_little<std::uint32_t>(at + 24);
   WREATH_TRY(check_length(header, shape));
   if (header.epoch == shape.epoch) WREATH_TRY(check_names(header, shape));
   const auto check = load_little<std::uint32_t>(at + kCheckAt);

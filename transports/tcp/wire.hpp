@@ -36,6 +36,20 @@ struct WireHeader {
   std::uint32_t bytes = 0;  // of the message
   // The sender of this frame is done with all sequences of credit_lane before this one.
   std::uint32_t credit = 0;
+
+  // Lists the fields between the magic number and the check.
+  template <typename Self, typename Visit>
+  static void each_field(Self& self, Visit visit) {
+    visit(self.kind, 4);
+    visit(self.padding, 5);
+    visit(self.epoch, 6);
+    visit(self.lane, 8);
+    visit(self.credit_lane, 10);
+    visit(self.sequence, 12);
+    visit(self.signature, 16);
+    visit(self.bytes, 20);
+    visit(self.credit, 24);
+  }
   bool operator==(const WireHeader&) const = default;
 };
 

@@ -14,14 +14,6 @@ FifoShape incoming(FifoShape shape) {
   return shape;
 }
 
-std::unique_ptr<WireLane> make_lane(const FifoShape& shape, const LocalFifos& fifos, std::uint16_t number) {
-  auto lane = std::make_unique<WireLane>(shape);
-  lane->shared = fifos.lane(number);
-  lane->send = local_send_fifo(shape, number, lane->shared.send_slots, *lane->shared.send_consumed);
-  lane->recv = local_recv_fifo(incoming(shape), number, lane->shared.recv_slots, *lane->shared.recv_consumed);
-  return lane;
-}
-
 // Returns the next message to send if it is published, with or without room.
 const SlotHeader* published(const WireLane& lane) {
   const SlotHeader& slot = lane.slot(lane.sent.end());
@@ -29,6 +21,9 @@ const SlotHeader* published(const WireLane& lane) {
 }
 
 }  // namespace
+
+WireLane::WireLane(const FifoShape& shape, const LocalFifos& fifos, std::uint16_t number)
+    : LocalLane(fifos, number, shape, incoming(shape)), sent(shape), received(shape) {}
 
 const SlotHeader* WireLane::sendable() const {
   const SlotHeader* slot = published(*this);
@@ -43,20 +38,12 @@ bool WireLane::starved() const {
 std::uint32_t WireLane::consumed() const { return load_acquire(shared.recv_consumed->value); }
 
 void WireLane::publish_received(const SlotHeader& message, const std::byte* data) {
-  SlotHeader& slot = shared.recv_slots[message.sequence & (recv.slot_count - 1)];
-  slot.epoch = message.epoch;
-  slot.lane = message.lane;
-  slot.signature = message.signature;
-  slot.bytes = message.bytes;
-  slot.flags = 0;
-  slot.region = kLocalAddress;
-  slot.offset = reinterpret_cast<std::uintptr_t>(data);
-  store_release(slot.sequence, message.sequence);
+  publish(message.sequence, message, data);
   received.add(message.bytes);
 }
 
 WireLanes::WireLanes(const FifoShape& shape) : shape_(shape), fifos_(shape, incoming(shape)) {
-  for (std::uint16_t i = 0; i < shape.lanes; ++i) lanes_.push_back(make_lane(shape, fifos_, i));
+  for (std::uint16_t i = 0; i < shape.lanes; ++i) lanes_.push_back(std::make_unique<WireLane>(shape, fifos_, i));
   used_.reserve(shape.lanes);
 }
 
@@ -66,12 +53,7 @@ WireLane& WireLanes::use(std::uint16_t lane) {
   return own;
 }
 
-Status WireLanes::prepare(std::uint16_t lane) {
-  WireLane& own = *lanes_[lane];
-  WREATH_TRY(own.send_staging.allocate(staging_bytes(shape_)));
-  set_staging(own.send, own.send_staging);
-  return {};
-}
+Status WireLanes::prepare(std::uint16_t lane) { return lanes_[lane]->prepare(); }
 
 std::size_t WireLanes::held_bytes(std::size_t header_bytes) const {
   std::size_t bytes = 0;

@@ -14,22 +14,16 @@
 
 namespace wreath {
 
-// A WireLane is one lane. `send` and `recv` are the executor's ends, and the pump is the other end of both.
-struct WireLane {
-  // The counter send_consumed counts messages that the wire needs no more. Their memory may be used again.
-  LocalFifos::Lane shared;
-  LocalMemory send_staging;
-  SendFifo send;
+// A WireLane is one lane.
+struct WireLane : LocalLane {
   // The window goes from what the peer has reported to the next message that the wire gets.
   WireWindow sent;
-
-  RecvFifo recv;
   // The window goes from what the peer has been told of shared.recv_consumed to the next message expected from the
   // wire.
   WireWindow received;
   bool used = false;
 
-  explicit WireLane(const FifoShape& shape) : sent(shape), received(shape) {}
+  WireLane(const FifoShape& shape, const LocalFifos& fifos, std::uint16_t number);
 
   // Returns the next message to send if it is published and the peer has room, else null.
   const SlotHeader* sendable() const;
