@@ -36,6 +36,7 @@ struct TransportContext {
   OwnSegment* segment = nullptr;
   std::string_view faults = {};  // DebugOptions::faults
   bool single_copy = false;      // ranks read each other's memory through the kernel
+  std::int64_t stall_ms = 0;     // Timeouts::stall_ms
 };
 
 // Both ends of a link map memory of one process or of one host. With None a wire carries the bytes.

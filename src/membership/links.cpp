@@ -56,11 +56,13 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
     links->device_reaches_ = std::move(device.reaches);
     links->segment_->add_device(std::move(device.memory));
   }
-  const TransportContext context{links->self_,          membership.ranks,     shape,
-                                 links->segment_.get(), options.debug.faults, single_copy};
+  const TransportContext context{
+      links->self_, membership.ranks,         shape, links->segment_.get(), options.debug.faults,
+      single_copy,  options.timeouts.stall_ms};
   WREATH_TRY(links->make_transports(context, options));
   links->links_.resize(static_cast<std::size_t>(membership.ranks));
   links->wires_.resize(static_cast<std::size_t>(membership.ranks));
+  links->transports_.resize(static_cast<std::size_t>(membership.ranks));
   links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");
   links->incoming_ = std::vector<Incoming>(static_cast<std::size_t>(membership.ranks));
   return links;
@@ -227,7 +229,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     links_[peer] = std::move(attempts[peer].link);
     wires_[peer] = links_[peer]->wire();
     const MappedLink* const memory = mapped(static_cast<Rank>(peer));
-    const std::string_view name = candidate(attempts[peer]).name;
+    const std::string_view name = transports_[peer] = candidate(attempts[peer]).name;
     const std::optional<Status> single_copy = memory == nullptr ? std::nullopt : memory->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
     names_[peer] = fmt::format("{}{}{}", name, way(wires_[peer]), single_copy && *single_copy ? ", single copy" : "");
@@ -302,7 +304,8 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
 
 // Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
-  LinkFacts facts{wired_.empty(), crowded, self_.device.kind == EndpointDevice::Kind::Cuda};
+  LinkFacts facts{{}, crowded};
+  for (const Rank peer : wired_) facts.add_wire(transports_[static_cast<std::size_t>(peer)]);
   ControlMessage message;
   message.kind = MessageKind::Linked;
   message.body = encode_link_facts(facts);
@@ -371,7 +374,8 @@ Status Links::run_round(Membership& membership, Members& control, Deadline deadl
     if (link && verdict.empty()) attempt.link = std::move(*link);
     if (!link) WREATH_TRY(others());
     if (!link && lacks_descriptors(link.error())) return own_lack(link.error());
-    if (!link) verdict = link.error().message;
+    // An offer that failed is the cause of all that follows.
+    if (!link && verdict.empty()) verdict = link.error().message;
     ControlMessage message;
     message.kind = MessageKind::Verdict;
     message.index = static_cast<std::uint32_t>(attempt.at);
@@ -382,7 +386,7 @@ Status Links::run_round(Membership& membership, Members& control, Deadline deadl
     Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
     auto theirs = take(peer, MessageKind::Verdict, static_cast<std::uint32_t>(attempt.at), deadline);
     if (!theirs) return theirs.error();
-    settle(attempt, verdicts[static_cast<std::size_t>(peer)], theirs->text);
+    settle(attempt, peer, verdicts[static_cast<std::size_t>(peer)], theirs->text);
   }
   return {};
 }
@@ -405,9 +409,12 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
 
 // Settles an attempt. The pair is linked where both ends succeeded. Otherwise both drop this candidate and note the
 // reason.
-void Links::settle(Attempt& attempt, const std::string& own, const std::string& theirs) {
+void Links::settle(Attempt& attempt, Rank peer, const std::string& own, const std::string& theirs) {
   if (own.empty() && theirs.empty()) return;
-  attempt.refuse(candidate(attempt).name, own.empty() ? theirs : own);
+  // One end's failure may be the cause of the other's, so both are told.
+  const bool both = !own.empty() && !theirs.empty() && own != theirs;
+  const std::string& one = own.empty() ? theirs : own;
+  attempt.refuse(candidate(attempt).name, both ? fmt::format("{}; rank {}: {}", own, peer, theirs) : one);
   attempt.link.reset();
   ++attempt.at;
 }

@@ -132,7 +132,7 @@ class Links {
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);
   Result<LinkFacts> agree(Members& control, Deadline deadline, bool crowded);
-  void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
+  void settle(Attempt& attempt, Rank peer, const std::string& own, const std::string& theirs);
   Result<ControlMessage> take(Rank from, MessageKind kind, std::uint32_t index, Deadline deadline);
 
   Endpoint self_{};
@@ -147,6 +147,7 @@ class Links {
   std::vector<std::unique_ptr<Link>> links_;
   // The vector is by rank, with null for links without a pump.
   std::vector<Wire*> wires_;
+  std::vector<std::string_view> transports_;  // the names of their rows, by rank
   std::vector<std::string> names_;
   std::vector<Rank> wired_;
   std::vector<Rank> speaking_;
