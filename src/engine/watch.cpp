@@ -93,7 +93,8 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
   if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
   if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kNsPerMs / 4)) ask(operation, now_ns);
   if (look_for_leavers() || look_for_late(operation, now_ns)) return;
-  look_for_stall(operation, now_ns);
+  // A suspicion ends soon, and knows more than that nothing moves.
+  if (!suspicion_) look_for_stall(operation, now_ns);
 }
 
 void Watch::goes_on() {

@@ -20,8 +20,8 @@
 namespace wreath {
 
 struct PutOptions {
-  std::uint32_t channels = 1;  // to each peer
-  int reconnect_ms = 30'000;   // a link that lost its channels tries so long to connect again
+  std::uint32_t channels = 1;          // to each peer
+  std::int64_t reconnect_ms = 30'000;  // a link that lost its channels tries so long to connect again
 };
 
 class PutLink final : public Wire, private PutEventTaker {

@@ -20,7 +20,8 @@ namespace wreath {
 class PutRecovery {
  public:
   // The link gives up `limit_ms` after it lost its channels.
-  PutRecovery(PutPort& port, std::vector<PutQueue>& queues, PutSender& sender, PutReceiver& receiver, int limit_ms)
+  PutRecovery(PutPort& port, std::vector<PutQueue>& queues, PutSender& sender, PutReceiver& receiver,
+              std::int64_t limit_ms)
       : port_(port), queues_(queues), sender_(sender), receiver_(receiver), limit_ms_(limit_ms) {}
 
   // Returns whether the channels work, as far as this end knows.
@@ -56,7 +57,7 @@ class PutRecovery {
   std::vector<PutQueue>& queues_;
   PutSender& sender_;
   PutReceiver& receiver_;
-  const int limit_ms_;
+  const std::int64_t limit_ms_;
   State state_ = State::Connected;
   std::uint32_t attempt_ = 0;
   bool works_ = true;  // the channels of this attempt have worked

@@ -12,9 +12,9 @@ Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context) {
   if (!settings) return settings.error();
   auto adapter = VerbsAdapter::open(*settings, context.self.rank, context.ranks);
   if (!adapter) return adapter.error();
-  PutOptions options;
-  options.channels = settings->queue_pairs;
-  return PutTransport::make(std::make_shared<PutPort>(*std::move(adapter)), context, options);
+  // Attempts to connect again count as movement, so that the stall clock does not end them.
+  return PutTransport::make(std::make_shared<PutPort>(*std::move(adapter)), context,
+                            {settings->queue_pairs, context.stall_ms});
 }
 
 Status probe_verbs() {
