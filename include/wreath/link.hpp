@@ -101,7 +101,7 @@ class Wire : public Link {
   virtual std::optional<Offer> take_word() { return std::nullopt; }
   // Takes a word from the other end, in the order in which they were said. The bytes are a stranger's: Mismatch names
   // what is wrong with them, and fails the communicator. Between calls progress() follows it, until send_blocked() is
-  // false.
+  // false. It is also called now and then while closing_loses_data() is true.
   virtual Status on_word(Offer word) {
     static_cast<void>(word);
     return {};

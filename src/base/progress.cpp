@@ -124,10 +124,12 @@ void Progress::kick() {
 void Progress::run() {
   ask_for_short_turns();
   while (!stop_) {
-    switch (drive_all()) {
+    const auto driven = drive_all();
+    switch (driven) {
       case Client::Driven::Nothing:
+      case Client::Driven::Later:
         if (wants_fences_.exchange(false)) register_for_fences();
-        dispatch(-1);
+        dispatch(driven == Client::Driven::Later ? kLaterMs : -1);
         break;
       case Client::Driven::Moved: dispatch(0); break;
       case Client::Driven::Waiting: wait_driving(); break;

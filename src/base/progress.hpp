@@ -21,8 +21,8 @@ class Progress {
    public:
     virtual ~Client() = default;
     virtual void on_event(std::uint64_t token, std::uint32_t events) = 0;
-    // One bounded round of work that nobody waits for.
-    enum class Driven : std::uint8_t { Nothing, Waiting, Moved };
+    // One bounded round of work that nobody waits for. After Later, drive() is called again within kLaterMs.
+    enum class Driven : std::uint8_t { Nothing, Later, Waiting, Moved };
     virtual Driven drive() = 0;
     // Prepares for a wait of all clients: drive() is called once more, and then `descriptors` end the wait. Returns how
     // many milliseconds the wait may last; 0 where there is something to do already. Undone by end_wait().
@@ -32,6 +32,7 @@ class Progress {
 
   // The wait of a client that looks again now and then lasts so long.
   static constexpr int kWaitMs = 20;
+  static constexpr int kLaterMs = 250;
   // The wait of a client for which only its descriptors matter.
   static constexpr int kForever = std::numeric_limits<int>::max();
 

@@ -72,8 +72,8 @@ bool Driver::carry_words() {
   return carried;
 }
 
-// Moves words between calls, and the wires that they concern, since a peer may be in a call and wait for that. The next
-// call finds and reports a wire that broke.
+// Moves words between calls, the wires that they concern, and those that may have lost something, since a peer may be
+// in a call and wait for that. The next call finds and reports a wire that broke.
 Driver::Round Driver::round_between_calls() {
   const Links& links = *engine_.links_;
   if (links.speaking().empty()) return Round::Nothing;
@@ -82,7 +82,8 @@ Driver::Round Driver::round_between_calls() {
   bool works = false;
   for (const Rank peer : links.speaking()) {
     Wire& wire = *links.wire(peer);
-    if (!carried && !wire.send_blocked() && !wire.needs_progress()) continue;
+    // The first question finds out what was lost.
+    if (!wire.closing_loses_data() && !wire.send_blocked() && !carried) continue;
     const auto bytes = wire.progress(false);
     moved = moved || (bytes && *bytes > 0);
     works = works || (bytes && (wire.send_blocked() || wire.needs_progress()));

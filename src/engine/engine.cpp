@@ -102,9 +102,9 @@ Status Engine::link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  choices_.set({ranks(), facts->all_mapped, options_.reproducible, options_.overrides.algorithm,
-                options_.overrides.lanes, options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured,
-                facts->crowded, facts->gpus});
+  choices_.set({ranks(), facts->wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
+                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded,
+                all_use_gpus(membership_)});
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;
@@ -216,9 +216,8 @@ Progress::Client::Driven Engine::drive() {
   if (!linked_ || gate_.is_wanted() || !try_token()) {
     // Whoever has the token may be at the end of a call, and neither look for words any more nor wait for wires to
     // stop.
-    const bool works = links_ != nullptr && (links_->has_words() || driver_.has_work_between_calls());
-    const bool looks_again = watching || (linked_ && (works || queue_.failed()));
-    return looks_again ? Driven::Waiting : Driven::Nothing;
+    const bool looks_again = watching || (linked_ && (links_->has_words() || queue_.failed()));
+    return looks_again ? Driven::Waiting : driven_nothing();
   }
   const LogRank log_rank(rank());
   Driver::Round round = Driver::Round::Nothing;
@@ -231,7 +230,12 @@ Progress::Client::Driven Engine::drive() {
   }
   release_token();
   if (round == Driver::Round::Moved) return Driven::Moved;
-  return round == Driver::Round::Blocked || watching ? Driven::Waiting : Driven::Nothing;
+  return round == Driver::Round::Blocked || watching ? Driven::Waiting : driven_nothing();
+}
+
+// Adapters lose messages without a word to anyone, also those of a call that is over.
+Progress::Client::Driven Engine::driven_nothing() const {
+  return linked_ && !links_->speaking().empty() ? Driven::Later : Driven::Nothing;
 }
 
 int Engine::begin_wait(std::vector<int>& descriptors) {
