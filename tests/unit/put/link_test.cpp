@@ -382,6 +382,23 @@ TEST(PutLink, AClosedEndHasPutWhatItGaveBack) {
   EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
 }
 
+// The peer may have left. Then credit would be waited for until the adapter gives it up.
+TEST(PutLink, AClosedEndWaitsForNoCredit) {
+  Pair pair(shape_of(1, 1), {});
+  Stream stream(pair, 0, 0);
+  for (int i = 0; i < 2; ++i) stream.add(8, Way::Ordinary);
+  ASSERT_TRUE(drive(pair, [&] {
+    stream.send_all();
+    stream.take_all();
+    return stream.done();
+  }));
+  ASSERT_TRUE(pair.ends[1].link->progress(true));
+  ASSERT_EQ(pair.ends[1].link->counts().credits, 1U);
+  const int polls = pair.ends[1].adapter().polls;
+  pair.ends[1].link.reset();
+  EXPECT_LT(pair.ends[1].adapter().polls - polls, 10);
+}
+
 TEST(PutLink, AStoppedLinkReadsNoMemoryAnyMore) {
   Whims whims;
   whims.stop_chance = 3;

@@ -231,6 +231,7 @@ Result<std::unique_ptr<Channel>> TestAdapter::make_channel(std::uint32_t tells) 
 
 Result<std::size_t> TestAdapter::poll(std::span<PutEvent> events) {
   const std::lock_guard lock(network_.mutex_);
+  ++polls;
   if (network_.chance(network_.whims_.held_chance)) return std::size_t{0};
   std::size_t count = 0;
   while (count < events.size() && !events_.empty()) {

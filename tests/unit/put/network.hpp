@@ -135,6 +135,7 @@ class TestAdapter final : public Adapter {
 
   void add_trouble(std::string text) { troubles_.push_back(std::move(text)); }
   int arms = 0;
+  int polls = 0;
 
  private:
   friend class TestNetwork;

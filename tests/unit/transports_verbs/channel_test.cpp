@@ -11,7 +11,6 @@ namespace wreath {
 namespace {
 
 using test::connect;
-using test::FakeBehaviour;
 using test::FakeModify;
 using test::settings_for;
 using test::stop;
@@ -20,16 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-class VerbsChannels : public test::VerbsTest {
- protected:
-  void SetUp() override {
-    test::VerbsTest::SetUp();
-    FakeBehaviour behaviour;
-    behaviour.delay_us = 20;
-    behaviour.time_divisor = 16;
-    behave(behaviour);
-  }
-};
+using VerbsChannels = test::VerbsTest;
 
 TEST_F(VerbsChannels, PutsAreWholeWhenTheLastOneTells) {
   VerbsEnd a(settings_for("=fake_0"));

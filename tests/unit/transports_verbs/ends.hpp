@@ -24,12 +24,25 @@ struct VerbsEnd : AdapterEnd<VerbsAdapter> {
       : AdapterEnd(VerbsAdapter::open(settings, 0, ranks).value()) {}
 };
 
-// Each test has a network of its own, and leaves nothing open.
+inline Status connect(VerbsEnd& a, VerbsEnd& b) {
+  WREATH_TRY(a.channel->connect(b.channel->address()));
+  return b.channel->connect(a.channel->address());
+}
+
+inline bool stop(VerbsEnd& end) {
+  return static_cast<bool>(end.wait([&] { return end.channel->stop(); }));
+}
+
+// Each test has a network of its own, whose adapters give up early, and leaves nothing open.
 class VerbsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(fake_) << "the stand-in for libibverbs is not first in LD_LIBRARY_PATH: run it by ctest";
     use({});
+    FakeBehaviour behaviour;
+    behaviour.delay_us = 20;
+    behaviour.time_divisor = 16;
+    behave(behaviour);
   }
   void TearDown() override { EXPECT_EQ(fake_.counters().alive, 0u); }
   void use(const FakeNetwork& network) { ASSERT_TRUE(fake_.configure(&network)); }

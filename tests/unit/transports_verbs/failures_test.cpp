@@ -11,7 +11,6 @@ namespace {
 
 using test::connect;
 using test::Environment;
-using test::FakeBehaviour;
 using test::FakeNetwork;
 using test::settings_for;
 using test::stop;
@@ -22,12 +21,6 @@ using ::testing::StartsWith;
 
 class VerbsFailures : public test::VerbsTest {
  protected:
-  void SetUp() override {
-    test::VerbsTest::SetUp();
-    FakeBehaviour behaviour;
-    behaviour.time_divisor = 16;
-    behave(behaviour);
-  }
   // Returns the sentence that says why verbs cannot be used here.
   static std::string complaint() {
     const Status usable = find_transport("verbs")->usable();
