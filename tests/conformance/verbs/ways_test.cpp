@@ -8,6 +8,9 @@
 namespace wreath::test {
 namespace {
 
+using testing_support::kSlower;
+using testing_support::rounds;
+
 constexpr std::size_t kMiB = 1 << 20;
 
 class VerbsWays : public VerbsRanks, public testing::WithParamInterface<int> {
@@ -55,8 +58,8 @@ void expect_few_writes(const FakeCounters& cost, std::size_t mebibytes) {
 
 TEST_P(VerbsWays, LargeMessagesAreStagedByFourWritesAMebibyte) {
   LocalRanks ranks = ranks_with(kMiB / 2);
-  std::vector<std::byte> memory(32 * kMiB);
-  expect_few_writes(cost_of(ranks, memory, 32), 32);
+  std::vector<std::byte> memory(8 * kMiB);
+  expect_few_writes(cost_of(ranks, memory, 8), 8);
 }
 
 TEST_P(VerbsWays, AllocatedMemoryIsReadWhereItIsAndRegisteredOnce) {
@@ -65,8 +68,8 @@ TEST_P(VerbsWays, AllocatedMemoryIsReadWhereItIsAndRegisteredOnce) {
   cost_of(ranks, ordinary, 1);  // registers slots and staging
   const std::uint64_t before = fake.counters().registered;
   {
-    Memory memory = allocate(32 * kMiB).value();
-    expect_few_writes(cost_of(ranks, memory.as<std::byte>(), 32), 32);
+    Memory memory = allocate(8 * kMiB).value();
+    expect_few_writes(cost_of(ranks, memory.as<std::byte>(), 8), 8);
     EXPECT_EQ(fake.counters().registered, before + 1);
   }
   EXPECT_EQ(fake.counters().registered, before) << "released memory is not registered";
@@ -77,9 +80,9 @@ TEST_P(VerbsWays, MessagesLongerThanTheLargestWriteAreCut) {
   network.max_message = 96 * 1024;
   make(network);
   LocalRanks ranks = ranks_with(kMiB / 2);
-  std::vector<std::byte> memory(8 * kMiB);
+  std::vector<std::byte> memory(2 * kMiB);
   const FakeCounters cost = cost_of(ranks, memory, 2);
-  EXPECT_GE(cost.writes, 16U * 7) << "six writes for data, one for the header";
+  EXPECT_GE(cost.writes, 4U * 7) << "six writes for data, one for the header";
   EXPECT_EQ(cost.registrations, 0U);
 }
 
@@ -93,7 +96,7 @@ TEST_P(VerbsWays, RanksThatLeaveOneByOneWaitForNothing) {
     send_all(ranks, memory, 1);
     begin = std::chrono::steady_clock::now();
     ranks.communicators().clear();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1) * testing_support::kSlower)
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1) * kSlower)
         << "round " << round;
   }
 }
@@ -105,7 +108,7 @@ TEST_P(VerbsWays, PagesThatAreMappedAnewAtTheSameAddressAreSent) {
   fake.behave(&pinning);
   LocalRanks ranks = ranks_with(kMiB / 2);
   void* place = nullptr;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < rounds(6, 200); ++round) {
     const int more = place == nullptr ? 0 : MAP_FIXED;
     place = ::mmap(place, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | more, -1, 0);
     ASSERT_NE(place, MAP_FAILED);
@@ -122,7 +125,7 @@ TEST_P(VerbsWays, RegionsThatTakeAFreedOnesPlaceAreSent) {
   pinning.pin_pages = true;
   fake.behave(&pinning);
   LocalRanks ranks = ranks_with(kMiB / 2);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < rounds(6, 200); ++round) {
     Memory memory = allocate(2 * kMiB).value();
     fill(memory.as<std::byte>());
     send_all(ranks, memory.as<std::byte>(), 2);

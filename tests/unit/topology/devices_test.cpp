@@ -181,6 +181,7 @@ TEST(RdmaAddresses, ThatTellMostAreTheMainOnes) {
   const RdmaGid local_routed{1, "fe80::1", "RoCE v2", "eth0"};
   const RdmaGid first{2, "::ffff:10.0.0.1", "IB/RoCE v1", "eth0"};
   const RdmaGid routed{3, "::ffff:10.0.0.1", "RoCE v2", "eth0"};
+  const RdmaGid sixth{4, "2001:db8::1", "RoCE v2", "eth0"};
   const auto indices = [](std::vector<RdmaGid> gids, const char* link_layer) {
     std::vector<int> found;
     for (const RdmaGid& gid : main_gids({1, "ACTIVE", link_layer, "", std::move(gids)})) found.push_back(gid.index);
@@ -190,6 +191,8 @@ TEST(RdmaAddresses, ThatTellMostAreTheMainOnes) {
   EXPECT_THAT(indices({local, local_routed}, "Ethernet"), ElementsAre(1));
   EXPECT_THAT(indices({local, first}, "Ethernet"), ElementsAre(2));
   EXPECT_THAT(indices({local}, "Ethernet"), ElementsAre(0));
+  EXPECT_THAT(indices({routed, sixth}, "Ethernet"), ElementsAre(3));
+  EXPECT_THAT(indices({local_routed, sixth}, "Ethernet"), ElementsAre(4));
   EXPECT_THAT(indices({local}, "InfiniBand"), ElementsAre(0));
   EXPECT_THAT(indices({}, "Ethernet"), IsEmpty());
 }

@@ -27,6 +27,13 @@ class Words : public testing::Test {
     communicators_ = Communicator::create_local(2, options).value();
   }
 
+  static bool moves_until_free(int rank) {
+    for (int i = 0; i < 10'000 && adapter_of(rank).blocked_rounds > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return adapter_of(rank).blocked_rounds == 0;
+  }
+
   RecordingsFolder recordings_;
   std::vector<Communicator> communicators_;
 };
@@ -69,10 +76,15 @@ TEST_F(Words, KeepAnIdleWireMovingWhileItIsBlocked) {
   adapter_of(0).say("connect anew");
   link();
   EXPECT_TRUE(adapter_of(1).has_heard(1));
-  for (int i = 0; i < 10'000 && adapter_of(1).blocked_rounds > 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(adapter_of(1).blocked_rounds, 0);
+  EXPECT_TRUE(moves_until_free(1));
+}
+
+// An adapter may lose a message when its call is over, and nobody says a word.
+TEST_F(Words, AreNotNeededToMoveAnIdleWireThatIsBlocked) {
+  link();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nothing moves any more
+  adapter_of(1).blocked_rounds = 20;
+  EXPECT_TRUE(moves_until_free(1));
 }
 
 TEST_F(Words, ThatAreWrongFailTheCommunicatorByTheirSender) {
