@@ -89,7 +89,7 @@ void run(std::uint32_t seed) {
 class PutRandom : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(PutRandom, DataIsRightOrAnErrorIsNamed) {
-  const int runs = testing_support::rounds(testing_support::kSanitized ? 25 : 100, kSeeds);
+  const int runs = testing_support::rounds(testing_support::kSanitized ? 20 : 40, kSeeds);
   for (int i = 0; i < runs; ++i) {
     run(GetParam() * kSeeds + static_cast<std::uint32_t>(i));
     if (HasFatalFailure()) return;
