@@ -8,7 +8,6 @@
 namespace wreath::test {
 namespace {
 
-using testing_support::kSlower;
 using testing_support::rounds;
 
 constexpr std::size_t kMiB = 1 << 20;
@@ -84,21 +83,6 @@ TEST_P(VerbsWays, MessagesLongerThanTheLargestWriteAreCut) {
   const FakeCounters cost = cost_of(ranks, memory, 2);
   EXPECT_GE(cost.writes, 4U * 7) << "six writes for data, one for the header";
   EXPECT_EQ(cost.registrations, 0U);
-}
-
-// The credit for the last message is under way to a rank that has left: nobody waits until its retries end. (PutLink's
-// tests count this, and no clock.)
-TEST_P(VerbsWays, RanksThatLeaveOneByOneWaitForNothing) {
-  std::vector<std::byte> memory(kMiB);
-  std::chrono::steady_clock::time_point begin;
-  for (int round = 0; round < 5; ++round) {
-    LocalRanks ranks = ranks_with();
-    send_all(ranks, memory, 1);
-    begin = std::chrono::steady_clock::now();
-    ranks.communicators().clear();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1) * kSlower)
-        << "round " << round;
-  }
 }
 
 // A cached registration would name the pages that were there before.
