@@ -30,7 +30,7 @@ struct Options {
   int ranks = 2;
   int rounds = 31;
   int calls = 300;  // of each kind in a round, both ways
-  std::string transport = "shm";
+  std::string transport;
   std::vector<std::string> collectives;  // none: all
   std::string json_path;
 };
@@ -94,7 +94,7 @@ struct KindTimes {
   }
 };
 
-// What all ranks share. Rank 0 writes it between barriers; each rank writes its own ticks.
+// All ranks share this. Rank 0 writes it between barriers; each rank writes its own ticks.
 struct Measured {
   Measured(int ranks, std::size_t count) : ticks(static_cast<std::size_t>(ranks)), errors(ticks.size()), kinds(count) {}
   std::vector<std::vector<std::uint64_t>> ticks;  // by rank and call
@@ -270,7 +270,7 @@ int measure_and_report(const Options& options) {
     return fail(77, fmt::format("alternate_perf: needs a core for each of {} ranks", options.ranks));
   }
   CommunicatorOptions wanted;
-  wanted.transports = {options.transport};
+  if (!options.transport.empty()) wanted.transports = {options.transport};
   auto communicators = Communicator::create_local(options.ranks, wanted);
   if (!communicators) return fail(communicators.error());
   const std::string transport = communicators->front().transport_to(options.ranks - 1);
@@ -292,7 +292,7 @@ int run(int argc, char** argv) {
   command_line::add_number(app, "--ranks", options.ranks, {2, kMaximumTeam}, "ranks, as threads (2)");
   command_line::add_number(app, "--rounds", options.rounds, {1, 100000}, "rounds (31)");
   command_line::add_number(app, "--calls", options.calls, {1, 100000}, "calls of each kind in a round (300)");
-  app.add_option("--transport", options.transport, "the allowed transport (shm)").check(check_transport);
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out").check(check_transport);
   app.add_option("--collective", options.collectives, "kinds of these collectives alone")
       .one_of(names_of_collectives())
       .delimiter(',')

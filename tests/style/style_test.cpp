@@ -105,7 +105,9 @@ std::vector<Layer> program_layers() {
       {"bindings/nccl/",
        {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp", "src/base/text_file.hpp"}},
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
-      {"perf/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
+      {"perf/",
+       {"wreath/", "perf/base/", "perf/common/", "perf/limits/", "src/command_line/", "src/json/",
+        "src/base/text_file.hpp"}},
       // Results are compared with the scalar reference, and kernels measure the way of small all_reduces.
       {"perf/base/",
        {"wreath/", "kernels/kernels.hpp", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp",
