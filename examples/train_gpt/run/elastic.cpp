@@ -219,6 +219,8 @@ Status ElasticRun::meet_again(const Status& ended) {
       if (!saved) return meet_again(saved);
     }
   }
+  // A trainer that may have a step to complete lives until the members have met.
+  if (!ended && !holding_.next_is_ready) session_->leave();
   return world_->reform(mine);
 }
 
@@ -272,8 +274,7 @@ void ElasticRun::complete_step(const Result<training::StatePlan>& plan) {
   }
 }
 
-// Makes a trainer for the new world, and gives it its state. The former trainer lives until the plan is made, since it
-// may have a step to complete.
+// Makes a trainer for the new world, and gives it its state.
 Status ElasticRun::set_up() {
   const Result<training::StatePlan> plan = this->plan();
   complete_step(plan);
