@@ -69,7 +69,7 @@ class Wire : public Link {
   Wire* wire() final { return this; }
   // Moves all data that can be moved without waiting and returns the count of bytes. An error is final: the wire is
   // gone. `expecting` says that a lane waits for a message of this peer; without it the wire may try less often to
-  // receive.
+  // receive. Where wires have words, it is called between calls, too, four times a second or more often.
   virtual Result<std::size_t> progress(bool expecting) = 0;
   // Returns a descriptor that becomes readable when progress() may receive; -1 when there is none.
   virtual int descriptor() const = 0;
@@ -101,7 +101,7 @@ class Wire : public Link {
   virtual std::optional<Offer> take_word() { return std::nullopt; }
   // Takes a word from the other end, in the order in which they were said. The bytes are a stranger's: Mismatch names
   // what is wrong with them, and fails the communicator. Between calls progress() follows it, until send_blocked() is
-  // false. It is also called now and then while closing_loses_data() is true.
+  // false.
   virtual Status on_word(Offer word) {
     static_cast<void>(word);
     return {};

@@ -72,8 +72,8 @@ bool Driver::carry_words() {
   return carried;
 }
 
-// Moves words between calls, the wires that they concern, and those that may have lost something, since a peer may be
-// in a call and wait for that. The next call finds and reports a wire that broke.
+// Moves words and wires between calls, since a peer may be in a call and wait for what a word says, or for a message
+// that was lost when its call was over. A wire that breaks fails the communicator: else that peer would learn nothing.
 Driver::Round Driver::round_between_calls() {
   const Links& links = *engine_.links_;
   if (links.speaking().empty()) return Round::Nothing;
@@ -82,9 +82,12 @@ Driver::Round Driver::round_between_calls() {
   bool works = false;
   for (const Rank peer : links.speaking()) {
     Wire& wire = *links.wire(peer);
-    // The first question finds out what was lost.
-    if (!wire.closing_loses_data() && !wire.send_blocked() && !carried) continue;
     const auto bytes = wire.progress(false);
+    if (!bytes && !engine_.has_left(peer)) {
+      const bool theirs = bytes.error().code == ErrorCode::PeerLost;
+      engine_.fail(bytes.error().code, theirs ? peer : engine_.rank(), between(peer, bytes.error()));
+      return Round::Moved;
+    }
     moved = moved || (bytes && *bytes > 0);
     works = works || (bytes && (wire.send_blocked() || wire.needs_progress()));
   }
@@ -121,13 +124,15 @@ std::string Driver::holders() const {
   return text;
 }
 
+std::string Driver::between(Rank peer, const Error& error) const {
+  return fmt::format("{} to {}: {}", engine_.member(engine_.rank()), engine_.member(peer), error.message);
+}
+
 // Asks a peer to explain a broken wire, and reports this rank's own trouble at once. The message names both ends, since
 // a third rank may read it.
 void Driver::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
   if (error.code != ErrorCode::PeerLost) return engine_.fail(error.code, engine_.rank(), error.message);
-  const std::string ends =
-      fmt::format("{} to {}: {}", engine_.member(engine_.rank()), engine_.member(peer), error.message);
-  engine_.watch_->suspect(operation, peer, {error.code, ends, peer});
+  engine_.watch_->suspect(operation, peer, {error.code, between(peer, error), peer});
 }
 
 bool Driver::wires_idle() const {

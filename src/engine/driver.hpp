@@ -85,6 +85,8 @@ class Driver {
   Round round_between_calls();
   void leave_wires_to_progress();
   bool arm_wires();
+  // Returns the message of an error, with both ends of the wire.
+  std::string between(Rank peer, const Error& error) const;
   void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
   void on_fault(const Operation& operation);
   bool wires_idle() const;

@@ -128,6 +128,7 @@ class FaultyRun {
   }
   void expect_named(const Error& error) {
     failed_ = true;
+    SCOPED_TRACE(seed_);
     EXPECT_NE(kind_, Kind::None) << error.message;
     expect_says_what_failed(error);
   }
@@ -188,30 +189,39 @@ TEST_F(VerbsLosses, ThatNoConnectionMendsEndWithinTheStallTimeout) {
   });
 }
 
+class VerbsLossesBetweenCalls : public VerbsLosses, public testing::WithParamInterface<bool> {};
+
 // The sender's program does something else meanwhile, and the receiver waits.
-TEST_F(VerbsLosses, OfAMessageWhoseCallIsOverAreMendedBetweenCalls) {
+TEST_P(VerbsLossesBetweenCalls, AreMendedOrToldToTheReceiver) {
+  constexpr int kNoAnswer = 12;
+  constexpr int kNotRegistered = 4;
   LocalRanks ranks = ranks_with(5'000 * kSlower);
   FakeBehaviour behaviour;
   behaviour.paused = true;
   fake.behave(&behaviour);
-  std::latch arrived(1);
+  std::latch over(1);
   ranks.run([&](Communicator& communicator) {
     std::int32_t value = 7 * (1 - communicator.rank());
     if (communicator.rank() == 0) {
       const Status sent = communicator.send(std::span<const std::int32_t>(&value, 1), 1);
       EXPECT_TRUE(sent) << sent.error().message;
-      fake.fail_request(0, 12);  // the peer's adapter does not answer
+      fake.fail_request(0, GetParam() ? kNoAnswer : kNotRegistered);
       behaviour.paused = false;
       fake.behave(&behaviour);
-      arrived.wait();
-    } else {
-      const Status received = communicator.recv(std::span(&value, 1), 0);
-      EXPECT_TRUE(received) << received.error().message;
-      EXPECT_EQ(value, 7);
-      arrived.count_down();
+      over.wait();
+      return;
+    }
+    const Status received = communicator.recv(std::span(&value, 1), 0);
+    over.count_down();
+    EXPECT_EQ(static_cast<bool>(received), GetParam());
+    EXPECT_EQ(value, GetParam() ? 7 : 0);
+    if (!received) {
+      EXPECT_THAT(received.error().message, HasSubstr("fake_0 port 1 to rank 1: "));
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(NewConnections, VerbsLossesBetweenCalls, testing::Bool());
 
 }  // namespace
 }  // namespace wreath::test
