@@ -204,6 +204,7 @@ Status Links::find_candidates(Members& control, Deadline deadline, std::vector<A
     ControlMessage message;
     message.kind = MessageKind::Candidates;
     message.body = encode_candidates(names);
+    message.text = unusable_;
     control.send(static_cast<Rank>(peer), std::move(message));
   }
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
@@ -212,10 +213,11 @@ Status Links::find_candidates(Members& control, Deadline deadline, std::vector<A
     if (!message) return message.error();
     const auto theirs = decode_candidates(message->body);
     if (!theirs) return Error{theirs.error().code, theirs.error().message, static_cast<Rank>(peer)};
+    const std::string theirs_lack = message->text.empty() ? "" : fmt::format(" ({})", message->text);
     Attempt& attempt = attempts[peer];
     std::erase_if(attempt.candidates, [&](std::size_t i) {
       const bool missing = std::find(theirs->begin(), theirs->end(), candidates_[i].name) == theirs->end();
-      if (missing) attempt.refuse(candidates_[i].name, fmt::format("rank {} cannot", peer));
+      if (missing) attempt.refuse(candidates_[i].name, fmt::format("rank {} cannot{}", peer, theirs_lack));
       return missing;
     });
   }
