@@ -103,8 +103,7 @@ Status Engine::link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments
     progress_->want_fences();
   }
   choices_.set({ranks(), facts->wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
-                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded,
-                all_use_gpus(membership_)});
+                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, facts->gpus});
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;
@@ -216,7 +215,8 @@ Progress::Client::Driven Engine::drive() {
   if (!linked_ || gate_.is_wanted() || !try_token()) {
     // Whoever has the token may be at the end of a call, and neither look for words any more nor wait for wires to
     // stop.
-    const bool looks_again = watching || (linked_ && (links_->has_words() || queue_.failed()));
+    const bool works = links_ != nullptr && (links_->has_words() || driver_.has_work_between_calls());
+    const bool looks_again = watching || (linked_ && (works || queue_.failed()));
     return looks_again ? Driven::Waiting : driven_nothing();
   }
   const LogRank log_rank(rank());

@@ -186,20 +186,16 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
 
 Status Engine::run(ExchangeMessages& messages, bool of_host) {
   if (queue_.failed()) return error();
+  Call exchange;
+  exchange.collective = Collective::Exchange;
   if (!queue_.empty() || !take_idle_token()) {
-    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
+    return wait(*begin(prepare(exchange, std::move(messages))), -1);
   }
   const std::uint64_t record = run_pair(messages, of_host);
   if (messages.empty()) {
     recorder_.done(record);
     release_token();
     return {};
-  }
-  Operation& operation = queue_.immediate();
-  Call exchange;
-  exchange.collective = Collective::Exchange;
-  if (!queue_.empty() || !take_idle_token()) {
-    return wait(*begin(prepare(exchange, std::move(messages))), -1);
   }
   Operation& operation = queue_.immediate();
   operation.reset(exchange);

@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
 
 // The gradient of one weight is a tenth too large in one step. The bound of FollowsTheCpu must notice it.
 TEST(TrainOnDevice, AWrongGradientIsSeen) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "the bound is the same in a build without sanitizers";
+  if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers do not change its bound: run it in the build dev";
   // The steps after which the fault must show.
   constexpr std::int64_t kEnough = 24;
   const TrainingRun cpu = train_on(nullptr, {}, kEnough);

@@ -18,25 +18,30 @@ TEST(LinkMessages, CandidatesAreReadAsTheyWereWritten) {
 TEST(LinkMessages, FactsAreReadAsTheyWereWritten) {
   for (const std::string wire : {"", "tcp"}) {
     for (const bool crowded : {false, true}) {
-      const LinkFacts read = decode_link_facts(encode_link_facts({wire, crowded})).value();
-      EXPECT_EQ(read.wire, wire);
-      EXPECT_EQ(read.crowded, crowded);
+      for (const bool gpus : {false, true}) {
+        const LinkFacts read = decode_link_facts(encode_link_facts({wire, crowded, gpus})).value();
+        EXPECT_EQ(read.wire, wire);
+        EXPECT_EQ(read.crowded, crowded);
+        EXPECT_EQ(read.gpus, gpus);
+      }
     }
   }
 }
 
-TEST(LinkMessages, AllHaveTheWireThatIsTheOnlyOneAndAreCrowdedIfOneIs) {
-  LinkFacts all{"", false};
-  all.add({"", false});
+TEST(LinkMessages, AllHaveTheWireThatIsTheOnlyOneAreCrowdedIfOneIsAndUseGpusIfEachDoes) {
+  LinkFacts all{"", false, true};
+  all.add({"", false, true});
   EXPECT_EQ(all.wire, "");
   EXPECT_FALSE(all.crowded);
-  all.add({"tcp", true});
-  all.add({"", false});
-  all.add({"tcp", false});
+  EXPECT_TRUE(all.gpus);
+  all.add({"tcp", true, false});
+  all.add({"", false, true});
+  all.add({"tcp", false, true});
   EXPECT_EQ(all.wire, "tcp");
   EXPECT_TRUE(all.crowded);
+  EXPECT_FALSE(all.gpus);
   for (const std::string next : {"verbs", "tcp", ""}) {
-    all.add({next, false});
+    all.add({next, false, true});
     EXPECT_EQ(all.wire, kSeveralWires) << next;
   }
 }
@@ -44,7 +49,7 @@ TEST(LinkMessages, AllHaveTheWireThatIsTheOnlyOneAndAreCrowdedIfOneIs) {
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});
-  const std::string facts = encode_link_facts({"tcp", true});
+  const std::string facts = encode_link_facts({"tcp", true, true});
   for (std::size_t bytes = 0; bytes < candidates.size(); ++bytes) {
     EXPECT_FALSE(decode_candidates(candidates.substr(0, bytes))) << bytes;
   }
@@ -52,7 +57,7 @@ TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   EXPECT_FALSE(decode_candidates(candidates + "x"));
   EXPECT_FALSE(decode_link_facts(facts + "x"));
   EXPECT_FALSE(decode_candidates(std::string("\xFF")));
-  EXPECT_FALSE(decode_link_facts(std::string("\x00\x00\x02", 3)));
+  EXPECT_FALSE(decode_link_facts(std::string("\x00\x00\x02\x01", 4)));
 }
 
 }  // namespace

@@ -24,15 +24,6 @@ struct VerbsEnd : AdapterEnd<VerbsAdapter> {
       : AdapterEnd(VerbsAdapter::open(settings, 0, ranks).value()) {}
 };
 
-inline Status connect(VerbsEnd& a, VerbsEnd& b) {
-  WREATH_TRY(a.channel->connect(b.channel->address()));
-  return b.channel->connect(a.channel->address());
-}
-
-inline bool stop(VerbsEnd& end) {
-  return static_cast<bool>(end.wait([&] { return end.channel->stop(); }));
-}
-
 // Each test has a network of its own, whose adapters give up early, and leaves nothing open.
 class VerbsTest : public ::testing::Test {
  protected:
