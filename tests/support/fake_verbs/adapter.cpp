@@ -84,12 +84,14 @@ void flush(QueuePair& pair) {
   for (std::uint64_t left = 1 + network().below(held); left > 0; --left) flush_one(pair);
 }
 
-// Sends again after a timeout. The packets that had arrived may have to be sent again, too.
+// Sends again after a timeout. The last packets that had arrived may have to be sent again, too.
 void retry(QueuePair& pair) {
   const int most = pair.attributes.retry_cnt;
   if (pair.attributes.timeout != 0 && most != 7 && pair.retries > most) return fail(pair, IBV_WC_RETRY_EXC_ERR);
   ++pair.retries;
-  if (network().below(2) == 0) pair.sends[pair.executed].moved = 0;
+  std::uint64_t& moved = pair.sends[pair.executed].moved;
+  const std::uint64_t most_again = std::min(moved, std::uint64_t{8} * network().behaviour.piece_bytes);
+  if (network().below(2) == 0) moved -= network().below(most_again + 1);
   const double timeout_us =
       pair.attributes.timeout == 0 ? 1e6 : 4.096 * static_cast<double>(1U << pair.attributes.timeout);
   pair.not_before = Clock::now() + network().scaled(timeout_us);
