@@ -91,12 +91,18 @@ class [[nodiscard]] Result<void> {
   Result() = default;
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   explicit operator bool() const noexcept { return !error_; }
-  const Error& error() const { return error_.value(); }
+  // Returns an error without a message where there is none.
+  const Error& error() const { return error_ ? *error_ : no_error(); }
   void value() const {
     if (error_) throw Exception(*error_);
   }
 
  private:
+  static const Error& no_error() {
+    static const Error none{ErrorCode::System, {}, -1};
+    return none;
+  }
+
   std::optional<Error> error_;
 };
 

@@ -111,7 +111,7 @@ TEST_F(Tunings, TravelInTheSettingsOfRankZero) {
   AgreedOptions options = complete_options(named(path_)).value();
   ASSERT_TRUE(read_rules(options));
   EXPECT_EQ(decode_options(encode_options(options)).value().measured.to_text(), options.measured.to_text());
-  EXPECT_THAT(options.measured.to_text(), HasSubstr("all_reduce 2 1 0 2097152 ring 65536\n"));
+  EXPECT_THAT(options.measured.to_text(), HasSubstr("all_reduce 2 mapped 0 2097152 ring 65536\n"));
   std::string hostile = encode_options(options);
   hostile.replace(hostile.find("ring 65536"), 4, "king");
   const auto refused = decode_options(hostile);
