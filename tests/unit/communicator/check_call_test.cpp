@@ -12,7 +12,7 @@ namespace {
 constexpr Place kPlace{3, 1};
 using Counts = std::vector<std::size_t>;
 
-struct Memory {
+struct Buffers {
   std::vector<std::int32_t> input = std::vector<std::int32_t>(100);
   std::vector<std::int32_t> output = std::vector<std::int32_t>(100);
 };
@@ -41,7 +41,7 @@ void taken(const Call& call, bool varying = false, Place place = kPlace) {
 
 class CheckCall : public testing::TestWithParam<Collective> {
  protected:
-  Memory memory;
+  Buffers memory;
   Call call = call_of(GetParam(), memory.input.data(), memory.output.data(), 10);
 };
 
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Of, CheckCall,
                          [](const auto& collective) { return std::string(name(collective.param)); });
 
 TEST(CheckCallInPlace, IsTheSamePartOfBoth) {
-  Memory memory;
+  Buffers memory;
   std::int32_t* const data = memory.input.data();
   for (const Collective whole : {Collective::AllReduce, Collective::Broadcast, Collective::Reduce}) {
     Call call = call_of(whole, data, data, 10);
@@ -129,7 +129,7 @@ TEST(CheckCallInPlace, IsTheSamePartOfBoth) {
 }
 
 TEST(CheckCallBlocks, NeedAnEntryPerRank) {
-  Memory memory;
+  Buffers memory;
   const Counts two{1, 2};
   const Counts three{1, 2, 3};
   Call call = call_of(Collective::AllGather, memory.input.data(), memory.output.data(), 0);
@@ -158,7 +158,7 @@ TEST(CheckCallBlocks, NeedAnEntryPerRank) {
 }
 
 TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
-  Memory memory;
+  Buffers memory;
   const Counts counts{4, 0, 4};
   // The empty block lies in the middle of block 0.
   const Counts meeting{3, 5, 0};
@@ -176,7 +176,7 @@ TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
 }
 
 TEST(CheckCallBlocks, MustNotBeNull) {
-  Memory memory;
+  Buffers memory;
   const Counts none{0, 0, 0};
   const Counts some{0, 7, 0};
   Call call = call_of(Collective::AllGather, nullptr, nullptr, 0);
@@ -189,7 +189,7 @@ TEST(CheckCallBlocks, MustNotBeNull) {
 }
 
 TEST(CheckCallBlocks, MustNotWrap) {
-  Memory memory;
+  Buffers memory;
   const Counts counts{1, 1, 1};
   const Counts far{0, 1, SIZE_MAX - 1};
   const Counts huge{SIZE_MAX / 8, SIZE_MAX / 8, 1};
@@ -201,7 +201,7 @@ TEST(CheckCallBlocks, MustNotWrap) {
 }
 
 TEST(CheckCallBlocks, AreInPlaceAtTheirDisplacement) {
-  Memory memory;
+  Buffers memory;
   std::int32_t* const data = memory.input.data();
   const Counts counts{4, 5, 6};
   const Counts at{20, 10, 0};
@@ -237,7 +237,7 @@ TEST(CheckCallWords, NameNoCollective) {
 }
 
 TEST(NormalizedCall, KeepsWhatItsCollectiveReads) {
-  Memory memory;
+  Buffers memory;
   Call call = call_of(Collective::AllGather, memory.input.data(), memory.output.data(), 5);
   call.reduction = ReduceOp::Prod;
   call.root = 2;
