@@ -31,9 +31,11 @@ if(NOT (WREATH_OFI AND ofi_FOUND))
   list(APPEND wreath_left_out unit/transports_ofi)
 endif()
 set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
+# Providers of libfabric keep memory that nothing refers to.
+set(wreath_ofi_leaks LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/libfabric_leaks.txt:print_suppressions=0)
 # With it the transport ofi can be used everywhere: libfabric makes reliable datagrams of sockets. It is for entries whose
 # tests name their transports.
-set(wreath_ofi_provider WREATH_OFI_PROVIDER=tcp)
+set(wreath_ofi_provider WREATH_OFI_PROVIDER=tcp ${wreath_ofi_leaks})
 set(wreath_shuffled_fabric ${PROJECT_BINARY_DIR}/tests/shuffled_fabric)  # where a libfabric.so.1 without order is
 set(wreath_fake_verbs ${PROJECT_BINARY_DIR}/tests/fake_verbs)  # where a libibverbs.so.1 of the tests' own is
 
