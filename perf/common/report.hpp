@@ -54,7 +54,7 @@ struct ReportRow {
   std::optional<Measurement> in_place;
   std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
-  std::optional<double> limit_us;  // the machine's limit for this size
+  std::optional<double> limit_us;       // the machine's limit for this size
   std::optional<double> slots_us = {};  // as many bytes through slots, by bare loops
   std::optional<PeerTime> peer = {};
 };

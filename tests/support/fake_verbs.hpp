@@ -48,7 +48,7 @@ struct FakeBehaviour {
   std::uint32_t piece_bytes = 16'384;  // the most that is copied at once
   std::uint32_t delay_us = 50;         // the longest pause; one step of 16 has one
   std::uint32_t time_divisor = 1;      // makes timeouts and timers shorter
-  bool paused = false;              // requests wait
+  bool paused = false;                 // requests wait
   // Writes into memory that came as a dma-buf reach it only when a test calls flush().
   bool hold_device_writes = false;
   // A region keeps its pages when other pages are mapped at its address. It works for shared mappings.
