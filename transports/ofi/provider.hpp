@@ -41,8 +41,8 @@ struct OfiOffered {
   bool loopback = false;  // they reach this host only
 };
 // Returns the index of the adapter that a rank uses. Among those that `choice` (as WREATH_HCA) admits ranks take turns.
-// Of interfaces that `interfaces` (as WREATH_SOCKET_IFNAME) admits it is the first that leads to other hosts, where one
-// does. Unavailable names what there is.
+// Where there are interfaces, it is the first that `interfaces` (as WREATH_SOCKET_IFNAME) admits and that leads to
+// other hosts, if one does. Unavailable names what there is.
 Result<std::size_t> choose_offered(const std::vector<OfiOffered>& all, std::string_view choice,
                                    std::string_view interfaces, int rank);
 

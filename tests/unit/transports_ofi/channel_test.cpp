@@ -46,6 +46,13 @@ class OfiChannels : public ::testing::TestWithParam<const char*> {
       return taken >= puts.size();
     }));
   }
+  // Returns a first put of so many bytes, which has ended.
+  static Put put_one(End& a, End& b, std::uint32_t bytes) {
+    Put put = a.put_to(b, 0, bytes);
+    put_all(a, b, std::span(&put, 1));
+    EXPECT_TRUE(wait(a, b, [&] { return !a.ended.empty(); }));
+    return put;
+  }
 
   test::Environment environment_{{{"WREATH_OFI_PROVIDER", GetParam()}}};
 };
@@ -232,9 +239,7 @@ TEST_P(OfiChannels, APeerThatIsGoneIsNamedOrTheChannelStops) {
   End a;
   auto b = std::make_unique<End>();
   ASSERT_TRUE(connect(a, *b));
-  Put put = a.put_to(*b, 0, 4096);
-  put_all(a, *b, std::span(&put, 1));
-  ASSERT_TRUE(wait(a, *b, [&] { return !a.ended.empty(); }));
+  const Put put = put_one(a, *b, 4096);
   b.reset();
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   while (a.lost.empty() && std::chrono::steady_clock::now() < end) {
@@ -254,9 +259,7 @@ TEST_P(OfiChannels, CreditToAPeerThatLeftLosesNothing) {
   End a;
   auto b = std::make_unique<End>();
   ASSERT_TRUE(connect(a, *b));
-  Put put = a.put_to(*b, 0, 64);
-  put_all(a, *b, std::span(&put, 1));
-  ASSERT_TRUE(wait(a, *b, [&] { return !a.ended.empty(); }));
+  const Put put = put_one(a, *b, 64);
   Put credit;
   credit.to = put.to;
   credit.key = put.key;
