@@ -106,8 +106,8 @@ class Wire : public Link {
     static_cast<void>(word);
     return {};
   }
-  // Says whether what the wire took reaches the peer only if progress() goes on being called. The progress thread does
-  // that between calls.
+  // Says whether what the wire took, or owes the peer, reaches it only if progress() goes on being called. The progress
+  // thread does that between calls, until the peer has left.
   virtual bool needs_progress() const { return false; }
   // Describes the way that messages take, for people: "eth0", "mlx5_0 port 1 + mlx5_1 port 1".
   virtual std::string path() const { return {}; }

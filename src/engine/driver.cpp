@@ -83,13 +83,14 @@ Driver::Round Driver::round_between_calls() {
   for (const Rank peer : links.speaking()) {
     Wire& wire = *links.wire(peer);
     const auto bytes = wire.progress(false);
-    if (!bytes && !engine_.has_left(peer)) {
+    const bool left = engine_.has_left(peer);
+    if (!bytes && !left) {
       const bool theirs = bytes.error().code == ErrorCode::PeerLost;
       engine_.fail(bytes.error().code, theirs ? peer : engine_.rank(), between(peer, bytes.error()));
       return Round::Moved;
     }
     moved = moved || (bytes && *bytes > 0);
-    works = works || (bytes && (wire.send_blocked() || wire.needs_progress()));
+    works = works || (bytes && !left && (wire.send_blocked() || wire.needs_progress()));
   }
   works_between_calls_.store(works, std::memory_order_relaxed);
   if (moved) return Round::Moved;

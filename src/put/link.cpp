@@ -141,10 +141,10 @@ Status PutLink::take_told(std::uint32_t bits) {
   return {};
 }
 
+// Credit holds no call: a peer that has left takes none, and some adapters refuse it for ever then.
 bool PutLink::send_blocked() const {
   if (broken_) return false;
-  const bool all_taken = std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.all_taken(); });
-  if (!all_taken || (recovery_.connected() && sender_.credit_waits())) return true;
+  if (!std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.messages_taken(); })) return true;
   return recovery_.peer_waits() || (!recovery_.connected() && !idle()) || sender_.repeats();
 }
 
@@ -167,8 +167,11 @@ bool PutLink::closing_loses_data() const {
 }
 
 bool PutLink::needs_progress() const {
-  return !broken_ && port_->limits().polled &&
-         !std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.idle(); });
+  if (broken_) return false;
+  if (recovery_.connected() && sender_.credit_waits()) return true;
+  const bool polled = port_->limits().polled;
+  return !std::ranges::all_of(queues_,
+                              [&](const PutQueue& queue) { return polled ? queue.idle() : queue.all_taken(); });
 }
 
 // Puts that the adapter did not take are tried again without an event.

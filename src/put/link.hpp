@@ -40,8 +40,8 @@ class PutLink final : public Wire, private PutEventTaker {
   // Returns PeerLost with the peer and the reason: the adapter's words, or the field that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return port_->adapter().descriptor(); }
-  // Returns whether the adapter is full, or the link connects again and has something to put, or its peer waits for
-  // that.
+  // Returns whether the adapter has not taken a message, or the link connects again and has something to put, or its
+  // peer waits for that.
   bool send_blocked() const override;
   std::size_t in_flight() const override;
   // Asks the adapter which puts have ended.

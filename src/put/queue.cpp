@@ -49,9 +49,14 @@ Result<std::size_t> PutQueue::flush() {
   return bytes;
 }
 
+bool PutQueue::messages_taken() const {
+  return std::ranges::none_of(
+      waiting_, [&](const Put& put) { return owner_of(put.number).owner.kind == PutOwner::Kind::Message; });
+}
+
 bool PutQueue::carries_messages() const {
   for (std::uint64_t at = first_; at != next_; ++at) {
-    const Owner& owner = owners_[at % owners_.size()];
+    const Owner& owner = owner_of(at);
     if (!owner.ended && owner.owner.kind == PutOwner::Kind::Message) return true;
   }
   return false;

@@ -39,6 +39,8 @@ class PutQueue {
   bool on_ended(std::uint64_t number, Each each);
   // Returns whether the adapter has taken all puts.
   bool all_taken() const { return waiting_.empty(); }
+  // Returns whether the adapter has taken all puts of messages.
+  bool messages_taken() const;
   // Returns whether all puts have ended.
   bool idle() const { return next_ == first_; }
   // Returns whether puts of messages have not ended. What else was put, as credit, is of no use to a peer that left.
@@ -52,6 +54,7 @@ class PutQueue {
     bool ended = false;
   };
   Owner& owner_of(std::uint64_t number) { return owners_[number % owners_.size()]; }
+  const Owner& owner_of(std::uint64_t number) const { return owners_[number % owners_.size()]; }
 
   PutPort* port_;
   std::unique_ptr<Channel> channel_;

@@ -95,6 +95,7 @@ Result<std::size_t> TestChannel::put(std::span<const Put> puts) {
   if (state_ == State::Fresh) network_.breach("a put before connect()");
   if (state_ != State::Connected) return puts.size();
   std::size_t most = network_.whims_.limits.outstanding - pending_.size();
+  if (network_.whims_.full) most = 0;
   if (network_.chance(network_.whims_.full_chance)) most = std::min<std::size_t>(most, network_.below(2));
   if (puts.size() > most + pending_.size() + network_.whims_.limits.outstanding) network_.breach("too many puts");
   const std::size_t taken = std::min(most, puts.size());

@@ -25,6 +25,7 @@ struct Whims {
   std::uint32_t seed = 1;
   bool torn = false;                 // copies come in pieces
   std::uint32_t full_chance = 0;     // a put() takes only a part
+  bool full = false;                 // no put() takes anything
   std::uint32_t held_chance = 0;     // a poll() gives nothing though there is something
   std::uint32_t idle_chance = 0;     // a step() does nothing
   std::uint32_t stop_chance = 0;     // a stop() is not enough yet
