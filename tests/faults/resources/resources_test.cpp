@@ -134,7 +134,8 @@ TEST(Resources, WithoutSharedMemoryIsAnErrorOnEveryRank) {
 // Ranks that finish first leave while the others still tell them what they took.
 TEST(Resources, WithoutSharedMemoryEveryWireServes) {
   for (const char* const provider : {"tcp", ""}) {
-    const test::Environment environment({{"WREATH_OFI_PROVIDER", provider}});
+    const std::vector<std::pair<std::string, std::string>> variables{{"WREATH_OFI_PROVIDER", provider}};
+    const test::Environment environment(variables);
     for (int poor = 0; poor < 3; ++poor) EXPECT_TRUE(survives({"", "memfd", 0}, poor)) << "provider " << provider;
   }
 }
