@@ -348,39 +348,6 @@ TEST(PutLink, AMessageThatAFullAdapterDidNotTakeHoldsTheCall) {
   EXPECT_FALSE(pair.ends[0].link->send_blocked());
 }
 
-// A peer that has what it waited for may leave. Then some adapters refuse whatever else is put to it.
-TEST(PutLink, CreditThatAnAdapterDoesNotTakeHoldsNoCallAndNeedsProgress) {
-  Whims whims;
-  Pair pair(shape_of(1, 4), whims);
-  Stream stream(pair, 0, 0);
-  for (int i = 0; i < 4; ++i) stream.add(8, Way::Ordinary);
-  stream.send_all();
-  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(pair.round()) << pair.error.message;
-  pair.network.whims().full = true;
-  stream.take_all();
-  ASSERT_TRUE(stream.done());
-  PutLink& receiver = *pair.ends[1].link;
-  ASSERT_TRUE(receiver.progress(true));
-  EXPECT_FALSE(receiver.send_blocked());
-  EXPECT_EQ(receiver.in_flight(), 0U);
-  EXPECT_TRUE(receiver.needs_progress());
-  pair.network.whims().full = false;
-  ASSERT_TRUE(receiver.progress(true));
-  EXPECT_FALSE(receiver.needs_progress());
-}
-
-// Credits that a slow network does not deliver do not pile up at the peer.
-TEST(PutLink, FewCreditsOfALaneAreUnderWay) {
-  Whims whims;
-  whims.limits.ordered = false;
-  Pair pair(shape_of(1, 1), whims);
-  Stream there(pair, 0, 0);
-  for (int i = 0; i < 100; ++i) there.add(8, Way::Ordinary);
-  ASSERT_TRUE(carry(pair, there));
-  EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
-  EXPECT_GE(pair.ends[1].link->counts().credits, 25U);
-}
-
 TEST(PutLink, AClosedEndHasPutWhatItGaveBack) {
   Pair pair(shape_of(1, 4), {});
   Stream stream(pair, 0, 0);
