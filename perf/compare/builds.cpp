@@ -24,7 +24,7 @@ constexpr std::size_t kPairBytes = 8;
 std::vector<const Setting*> both_builds(const std::string& transport) {
   std::vector<const Setting*> both;
   for (const Setting& setting : settings()) {
-    const bool build = setting.starter == Starter::Wreath || setting.starter == Starter::OtherBuild;
+    const bool build = setting.library == &kWreath || setting.library == &kOtherBuild;
     if (build && setting.transport() == transport) both.push_back(&setting);
   }
   return both;

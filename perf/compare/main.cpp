@@ -1,4 +1,4 @@
-// compare: measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.
+// compare: measures this library beside Open MPI, MPICH, Intel MPI and Gloo, each at its best setting, in turns.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -65,9 +65,9 @@ std::vector<Contestants> contestants_of(const Arguments& arguments, std::set<std
       Contestants each{transport, operation, {}};
       for (const Setting& setting : settings()) {
         const std::string code(setting.code);
-        if (setting.transport() != transport || setting.starter == Starter::OtherBuild) continue;
-        if (setting.starter != Starter::Wreath && !kept.empty() && !kept.contains(code)) continue;
-        const std::string lack = missing(setting, {arguments.run.folder, "", ""});
+        if (setting.transport() != transport || setting.library == &kOtherBuild) continue;
+        if (setting.library != &kWreath && !kept.empty() && !kept.contains(code)) continue;
+        const std::string lack = missing(setting, {arguments.run.folder, "", "", arguments.run.peers});
         lack.empty() ? each.settings.push_back(&setting) : void(lacking.insert(lack));
       }
       list.push_back(std::move(each));
@@ -187,6 +187,8 @@ void add_flags(const command_line::Command& app, Arguments& arguments) {
                  "TCP's for every library, in a network namespace of this run's own; needs root (the system's)");
   app.add_flag("--full", arguments.full, "every setting of every peer, not the best ones alone");
   app.add_flag("--find-settings", arguments.find_settings, "every setting; keeps the best of each cell in --settings");
+  app.add_option("--peers", arguments.run.peers, "newer peers than the system's, a folder each: openmpi5, mpich5, impi")
+      .type_name("DIR");
   app.add_option("--settings", arguments.settings_file, "where the best settings are kept");
   app.add_option("--resume", arguments.resume_file, "saved after each start; one that exists is gone on with");
   app.add_option("--json", arguments.json_file, "all times and ratios").check(check_output_file);
@@ -206,7 +208,8 @@ void add_flags(const command_line::Command& app, Arguments& arguments) {
 int parse_and_run(int argc, char** argv) {
   Arguments arguments;
   const command_line::Program app(
-      "Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
+      "Measures this library beside Open MPI, MPICH, Intel MPI and Gloo, each at its best setting, in turns.",
+      "compare");
   add_flags(app, arguments);
   if (const auto code = app.parse(argc, argv)) return *code;
   if (const Status once = check_started_once(); !once) return fail(once.error());

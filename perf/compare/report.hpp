@@ -29,6 +29,13 @@ struct Comparison {
   std::vector<std::string> remarks;
 };
 
+// The distance between the cores of a round: a virtual machine's cores move. Moved is a round whose flags differ.
+enum class Distance { Near, Far, Moved };
+// Returns the distance of each round. Near is within a quarter of the shortest way of a flag in any round.
+std::map<int, Distance> distances(const Comparison& comparison);
+// Returns the comparison with the rounds of that distance alone.
+Comparison at_distance(const Comparison& comparison, Distance distance);
+
 std::string to_json(const Comparison& comparison);
 // Reads a comparison. Returns Mismatch where the file is none.
 Result<Comparison> read_comparison(const std::string& path);

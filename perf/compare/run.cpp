@@ -92,8 +92,9 @@ Status measure(const RunOptions& options, const Contestants& contestants, const 
   const Scratch scratch;
   if (scratch.path().empty()) return Error{ErrorCode::System, "no temporary folder can be made"};
   const std::string json = scratch.path() + "/result.json";
-  const Start start = start_of(setting, options.ranks, {options.folder, scratch.path(), options.other_build},
-                               contestants.operation + "_perf", flags_of(options, sizes, json));
+  const Start start =
+      start_of(setting, options.ranks, {options.folder, scratch.path(), options.other_build, options.peers},
+               contestants.operation + "_perf", flags_of(options, sizes, json));
   const Status ended = run_to_end(start, scratch.path() + "/log", options.timeout_ms);
   const Status kept = keep(json, contestants, setting, round, comparison);
   return ended ? kept : kept ? kept : ended;
@@ -123,8 +124,7 @@ Status run_contest(const RunOptions& options, const std::vector<Contestants>& co
         measured = true;
         const Status status = measure(options, each, *setting, round, sizes, comparison);
         if (status) continue;
-        if (setting->starter == Starter::Wreath)
-          return Error{status.error().code, what + ": " + status.error().message};
+        if (setting->library == &kWreath) return Error{status.error().code, what + ": " + status.error().message};
         given_up.insert(key);
         comparison.remarks.push_back(
             fmt::format("{} {} by {}: {}", each.transport, each.operation, setting->shown, status.error().message));

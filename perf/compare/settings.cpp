@@ -19,31 +19,55 @@ constexpr std::string_view kReleaseGather =
     "MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM=release_gather MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM=release_gather "
     "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=release_gather MPIR_CVAR_BARRIER_POSIX_INTRA_ALGORITHM=release_gather";
 
+constexpr std::string_view kOverUcx = "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any";
+constexpr std::string_view kIntelTcp =
+    "I_MPI_FABRICS=ofi I_MPI_OFI_PROVIDER=tcp FI_TCP_IFACE=lo I_MPI_COLL_INTRANODE=pt2pt";
+
+constexpr Carrier kMemory = Carrier::Memory;
+constexpr Carrier kSockets = Carrier::Sockets;
+
+// Codes of newer libraries have their version.
 constexpr std::array kSettings{
-    Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Memory, "", ""},
-    Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Sockets, "", ""},
-    Setting{"build", "the other build", Starter::OtherBuild, Carrier::Memory, "", ""},
-    Setting{"build", "the other build", Starter::OtherBuild, Carrier::Sockets, "", ""},
-    Setting{"O", "Open MPI", Starter::OpenMpi, Carrier::Memory, "--mca pml ob1 --mca btl self,vader", ""},
-    Setting{"On", "Open MPI without CMA", Starter::OpenMpi, Carrier::Memory,
+    Setting{"wreath", "Wreath", &kWreath, kMemory, "", ""},
+    Setting{"wreath", "Wreath", &kWreath, kSockets, "", ""},
+    Setting{"build", "the other build", &kOtherBuild, kMemory, "", ""},
+    Setting{"build", "the other build", &kOtherBuild, kSockets, "", ""},
+    Setting{"O", "Open MPI 4", &kOpenMpi4, kMemory, "--mca pml ob1 --mca btl self,vader", ""},
+    Setting{"On", "Open MPI 4 without CMA", &kOpenMpi4, kMemory,
             "--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none", ""},
-    Setting{"Oc", "Open MPI coll/sm", Starter::OpenMpi, Carrier::Memory,
+    Setting{"Oc", "Open MPI 4 coll/sm", &kOpenMpi4, kMemory,
             "--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none --mca coll_sm_priority 90",
             ""},
-    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, Carrier::Memory,
-            "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any",
-            "UCX_TLS=self,posix,sysv,cma"},
-    Setting{"M", "MPICH", Starter::Mpich, Carrier::Memory, "", ""},
-    Setting{"Mr", "MPICH release_gather", Starter::Mpich, Carrier::Memory, "", kReleaseGather},
-    Setting{"Mu", "MPICH through UCX", Starter::Mpich, Carrier::Memory, "",
-            "MPIR_CVAR_NOLOCAL=1 UCX_TLS=self,posix,sysv,cma"},
-    Setting{"O", "Open MPI", Starter::OpenMpi, Carrier::Sockets,
-            "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo", ""},
-    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, Carrier::Sockets,
-            "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any",
-            "UCX_TLS=tcp,self UCX_NET_DEVICES=lo"},
-    Setting{"M", "MPICH", Starter::Mpich, Carrier::Sockets, "", kMpichTcp},
-    Setting{"G", "Gloo", Starter::Gloo, Carrier::Sockets, "", ""},
+    Setting{"Ou", "Open MPI 4 over UCX", &kOpenMpi4, kMemory, kOverUcx, "UCX_TLS=self,posix,sysv,cma"},
+    Setting{"O5", "Open MPI 5", &kOpenMpi5, kMemory, "--mca pml ob1 --mca btl self,sm", ""},
+    Setting{"O5n", "Open MPI 5 without CMA", &kOpenMpi5, kMemory,
+            "--mca pml ob1 --mca btl self,sm --mca smsc ^cma --mca coll ^han", ""},
+    Setting{"O5c", "Open MPI 5 coll/sm", &kOpenMpi5, kMemory,
+            "--mca pml ob1 --mca btl self,sm --mca smsc ^cma --mca coll ^han --mca coll_sm_priority 90", ""},
+    Setting{"O5l", "Open MPI 5, large fragments", &kOpenMpi5, kMemory,
+            "--mca pml ob1 --mca btl self,sm --mca btl_sm_eager_limit 32768 --mca btl_sm_max_send_size 131072", ""},
+    Setting{"O5u", "Open MPI 5 over UCX without CMA", &kOpenMpi5, kMemory, kOverUcx, "UCX_TLS=posix,sysv,self"},
+    Setting{"O5uc", "Open MPI 5 over UCX", &kOpenMpi5, kMemory, kOverUcx, "UCX_TLS=sm,self"},
+    Setting{"M", "MPICH 4", &kMpich4, kMemory, "", ""},
+    Setting{"Mr", "MPICH 4 release_gather", &kMpich4, kMemory, "", kReleaseGather},
+    Setting{"Mu", "MPICH 4 through UCX", &kMpich4, kMemory, "", "MPIR_CVAR_NOLOCAL=1 UCX_TLS=self,posix,sysv,cma"},
+    Setting{"M5", "MPICH 5", &kMpich5, kMemory, "", ""},
+    Setting{"M5r", "MPICH 5 release_gather", &kMpich5, kMemory, "", kReleaseGather},
+    Setting{"I", "Intel MPI", &kIntelMpi, kMemory, "", "I_MPI_FABRICS=shm"},
+    Setting{"Ih", "Intel MPI shared heap", &kIntelMpi, kMemory, "",
+            "I_MPI_FABRICS=shm I_MPI_SHM_HEAP=1 I_MPI_SHM=skx_avx512"},
+    Setting{"It", "Intel MPI tuned", &kIntelMpi, kMemory, "",
+            "I_MPI_FABRICS=shm I_MPI_SHM=skx_avx512 I_MPI_TUNING_BIN={}/opt/mpi/etc/tuning_spr_shm.dat"},
+    Setting{"O", "Open MPI 4", &kOpenMpi4, kSockets, "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo",
+            ""},
+    Setting{"Ou", "Open MPI 4 over UCX", &kOpenMpi4, kSockets, kOverUcx, "UCX_TLS=tcp,self UCX_NET_DEVICES=lo"},
+    Setting{"O5", "Open MPI 5", &kOpenMpi5, kSockets,
+            "--mca pml ob1 --mca btl self,tcp --mca coll ^han,sm --mca btl_tcp_if_include lo", ""},
+    Setting{"M", "MPICH 4", &kMpich4, kSockets, "", kMpichTcp},
+    Setting{"M5", "MPICH 5", &kMpich5, kSockets, "",
+            "MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=lo"},
+    Setting{"I", "Intel MPI", &kIntelMpi, kSockets, "", kIntelTcp},
+    Setting{"G", "Gloo", &kGloo, kSockets, "", ""},
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -60,31 +84,7 @@ std::vector<std::string> joined(const Lists&... lists) {
   return all;
 }
 
-std::string program_of(const Setting& setting, const Places& places, const std::string& program) {
-  switch (setting.starter) {
-    case Starter::Wreath: return places.folder + "/" + program;
-    case Starter::OtherBuild: return places.other_build + "/" + program;
-    case Starter::OpenMpi: return places.folder + "/peer_openmpi";
-    case Starter::Mpich: return places.folder + "/peer_mpich";
-    case Starter::Gloo: return places.folder + "/peer_gloo";
-  }
-  return {};
-}
-
-std::string_view starter_program(Starter starter) {
-  switch (starter) {
-    case Starter::OpenMpi: return "/usr/bin/mpirun.openmpi";
-    case Starter::Mpich: return "/usr/bin/mpirun.mpich";
-    default: return {};
-  }
-}
-
 }  // namespace
-
-std::string_view name(Starter starter) noexcept {
-  constexpr std::string_view kNames[] = {"Wreath", "the other build", "Open MPI", "MPICH", "Gloo"};
-  return kNames[static_cast<std::size_t>(starter)];
-}
 
 std::string_view transport_of(Carrier carrier) noexcept {
   const auto rows = transports();
@@ -109,44 +109,32 @@ const Setting* find_setting(std::string_view transport, std::string_view code) n
 
 Start start_of(const Setting& setting, int ranks, const Places& places, const std::string& program,
                const std::vector<std::string>& flags) {
-  const std::vector<std::string> own{program_of(setting, places, program)};
+  const Library& library = *setting.library;
+  const std::vector<std::string> own{program_of(library, places, program)};
   const std::vector<std::string> tool{program};
-  const std::vector<std::string> arguments = words(setting.arguments);
   const std::string count = std::to_string(ranks);
-  const std::string starter(starter_program(setting.starter));
-  const bool fits = static_cast<std::size_t>(ranks) <= allowed_cores().size();
+  const std::string starter = starter_of(library, places);
   Start start;
-  switch (setting.starter) {
-    case Starter::Wreath:
-    case Starter::OtherBuild:
-      start.commands = {
-          joined(own, words(fmt::format("--ranks {} --transport {}", count, setting.transport())), flags)};
-      break;
-    case Starter::OpenMpi: {
-      const auto options = words(fmt::format("--allow-run-as-root {} -n {}",
-                                             fits ? "--bind-to core" : "--oversubscribe --bind-to none", count));
-      start.commands = {joined(std::vector{starter}, options, arguments, own, tool, flags)};
-      break;
+  start.variables = joined(words(with_folder(library, places, library.variables)),
+                           words(with_folder(library, places, setting.variables)));
+  if (library.program.empty()) {
+    start.commands = {joined(own, words(fmt::format("--ranks {} --transport {}", count, setting.transport())), flags)};
+  } else if (!starter.empty()) {
+    const bool own_cores = static_cast<std::size_t>(ranks) <= allowed_cores().size();
+    const auto options = words(fmt::format("{} -n {}", own_cores ? library.own_cores : library.shared_cores, count));
+    start.commands = {joined(std::vector{starter}, options, words(setting.arguments), own, tool, flags)};
+  } else {
+    for (int rank = 0; rank < ranks; ++rank) {
+      start.commands.push_back(
+          joined(own, std::vector{std::to_string(rank), count, places.scratch}, tool, words("--no-pin"), flags));
     }
-    case Starter::Mpich: {
-      const auto options = words(fmt::format("{}-n {}", fits ? "-bind-to core " : "", count));
-      start.commands = {joined(std::vector{starter}, options, arguments, own, tool, flags)};
-      break;
-    }
-    case Starter::Gloo:
-      for (int rank = 0; rank < ranks; ++rank) {
-        start.commands.push_back(
-            joined(own, std::vector{std::to_string(rank), count, places.scratch}, tool, words("--no-pin"), flags));
-      }
-      break;
   }
-  start.variables = words(setting.variables);
   return start;
 }
 
 std::string missing(const Setting& setting, const Places& places) {
-  for (const std::string& path :
-       {program_of(setting, places, "all_reduce_perf"), std::string(starter_program(setting.starter))}) {
+  const Library& library = *setting.library;
+  for (const std::string& path : {program_of(library, places, "all_reduce_perf"), starter_of(library, places)}) {
     if (!path.empty() && ::access(path.c_str(), X_OK) != 0) return path;
   }
   return {};

@@ -7,12 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace wreath::perf {
+#include "perf/compare/libraries.hpp"
 
-// The program that starts the ranks of a library. OtherBuild is this library's programs from another build folder.
-enum class Starter { Wreath, OtherBuild, OpenMpi, Mpich, Gloo };
-// Returns the library's name, such as "Open MPI".
-std::string_view name(Starter starter) noexcept;
+namespace wreath::perf {
 
 // The way on which ranks of a library, which are all on this host, move their data.
 enum class Carrier { Memory, Sockets };
@@ -23,11 +20,11 @@ std::vector<std::string> compared_transports();
 
 struct Setting {
   std::string_view code;   // "On"; "wreath" for this library
-  std::string_view shown;  // "Open MPI without CMA"
-  Starter starter;
+  std::string_view shown;  // "Open MPI 4 without CMA"
+  const Library* library;
   Carrier carrier;
   std::string_view arguments;  // of the starter, separated by spaces
-  std::string_view variables;  // NAME=VALUE, separated by spaces
+  std::string_view variables;  // NAME=VALUE, separated by spaces; {} is the library's folder
 
   std::string_view transport() const noexcept { return transport_of(carrier); }
 };
@@ -42,14 +39,6 @@ struct Start {
   // One command for each process: for the starter, or for each rank.
   std::vector<std::vector<std::string>> commands;
   std::vector<std::string> variables;  // NAME=VALUE beyond this process's
-};
-
-// The folders of a start. `folder` holds the programs, and `scratch` is an empty folder for the run's files.
-// `other_build` holds the programs of another build of this library (empty: there is none).
-struct Places {
-  std::string folder;
-  std::string scratch;
-  std::string other_build;
 };
 
 // Returns the start of `ranks` ranks of perf tool `program` with `flags`.

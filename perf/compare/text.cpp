@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include "perf/base/sizes.hpp"
 #include "perf/compare/report.hpp"
@@ -36,21 +39,34 @@ struct Means {
   std::vector<std::string> slower;
 };
 
-// Returns the means beside each library alone, at its own best settings.
+// Returns the mean ratio beside those peers' settings that count; empty where no cell has any.
+std::string mean_beside(const Comparison& comparison, const std::string& transport, std::string_view title,
+                        const std::function<bool(const Setting&)>& counts) {
+  std::vector<double> ratios;
+  for (const auto& [cell, contest] : comparison.cells) {
+    if (cell.transport != transport) continue;
+    const auto verdict = judge(contest, [&](const std::string& code) {
+      const Setting* setting = find_setting(transport, code);
+      return setting != nullptr && counts(*setting);
+    });
+    if (verdict && !verdict->best.empty()) ratios.push_back(verdict->ratio);
+  }
+  if (ratios.empty()) return {};
+  return fmt::format("  {:<36} {:>5.2f}  ({} cells)\n", title, geometric_mean(ratios), ratios.size());
+}
+
+// Returns the means beside each library alone, at its own best settings, and beside each of its settings alone. The
+// best of many settings in each cell flatters a library that would have to be told which.
 std::string means_by_library(const Comparison& comparison, const std::string& transport) {
   std::string text;
-  for (const Starter library : {Starter::OpenMpi, Starter::Mpich, Starter::Gloo}) {
-    std::vector<double> ratios;
-    for (const auto& [cell, contest] : comparison.cells) {
-      if (cell.transport != transport) continue;
-      const auto verdict = judge(contest, [&](const std::string& code) {
-        const Setting* setting = find_setting(transport, code);
-        return setting != nullptr && setting->starter == library;
-      });
-      if (verdict && !verdict->best.empty()) ratios.push_back(verdict->ratio);
+  for (const Library* library : peers()) {
+    text += mean_beside(comparison, transport, fmt::format("beside {}", library->name),
+                        [&](const Setting& setting) { return setting.library == library; });
+    for (const Setting& each : settings()) {
+      if (each.library != library) continue;
+      text += mean_beside(comparison, transport, fmt::format("  always {}", each.shown),
+                          [&](const Setting& setting) { return &setting == &each; });
     }
-    if (ratios.empty()) continue;
-    text += fmt::format("  beside {:<8} {:>5.2f}  ({} cells)\n", name(library), geometric_mean(ratios), ratios.size());
   }
   return text;
 }
@@ -68,13 +84,13 @@ std::string means_of(const Means& means, const std::string& by_library) {
   return text;
 }
 
-std::string table_of(const Comparison& comparison, const std::string& transport) {
+std::string table_of(const Comparison& comparison, const std::string& transport, std::string_view title) {
   const bool known = transport == transport_of(Carrier::Sockets) && !comparison.congestion_control.empty();
   const std::string under = known ? " under " + comparison.congestion_control : "";
   std::string text = fmt::format(
-      "\n{}{}, {} ranks: median time of a call in us, ratio = best peer / Wreath, and its 90 % "
+      "\n{}{}, {} ranks{}: median time of a call in us, ratio = best peer / Wreath, and its 90 % "
       "interval\n{:<15} {:>6}  {:>10}  {:>10}  {:>5}  {:<14} {:<7} best peer\n",
-      transport, under, comparison.ranks, "operation", "bytes", "Wreath", "best peer", "ratio", "interval", "");
+      transport, under, comparison.ranks, title, "operation", "bytes", "Wreath", "best peer", "ratio", "interval", "");
   Means means;
   for (const auto& [cell, contest] : comparison.cells) {
     const auto verdict = judge(contest);
@@ -88,17 +104,31 @@ std::string table_of(const Comparison& comparison, const std::string& transport)
   return text + means_of(means, means_by_library(comparison, transport));
 }
 
+std::string tables_of(const Comparison& comparison, std::string_view title) {
+  std::string text;
+  std::string last;
+  for (const auto& [cell, contest] : comparison.cells) {
+    if (cell.transport != last) text += table_of(comparison, cell.transport, title);
+    last = cell.transport;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Comparison& comparison) {
-  std::string text;
-  std::string last;
+  std::string text = tables_of(comparison, "");
   int fewest = kRoundsOfAnInterval;
   for (const auto& [cell, contest] : comparison.cells) {
     const auto verdict = judge(contest);
     if (verdict && !verdict->best.empty()) fewest = std::min(fewest, verdict->rounds);
-    if (cell.transport != last) text += table_of(comparison, cell.transport);
-    last = cell.transport;
+  }
+  const auto rounds = distances(comparison);
+  for (const auto& [distance, name] : {std::pair(Distance::Near, "near"), std::pair(Distance::Far, "far")}) {
+    const auto count = std::ranges::count(rounds, distance, [](const auto& each) { return each.second; });
+    const bool all = static_cast<std::size_t>(count) == rounds.size();
+    if (count == 0 || all) continue;
+    text += tables_of(at_distance(comparison, distance), fmt::format(", {} cores only ({} rounds)", name, count));
   }
   if (!comparison.probes.empty()) {
     text += "\na flag's way between the cores, ns, before and after each round:";

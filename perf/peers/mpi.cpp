@@ -1,5 +1,5 @@
-// Runs MPI under the perf tools' own loop. Open MPI and MPICH each have a program of their own from this file.
-// Run it as: mpirun -n 2 peer_openmpi all_reduce_perf --sizes 8,64K --json FILE
+// Runs MPI under the perf tools' own loop. Each MPI has a program of its own from this file.
+// Run it as: mpirun -n 2 peer_openmpi4 all_reduce_perf --sizes 8,64K --json FILE
 #include <mpi.h>
 
 #include <algorithm>

@@ -104,7 +104,7 @@ TEST(Settings, HaveCodesOfTheirOwn) {
 }
 
 TEST(Settings, StartOneProcessOfAStarterOrOneARank) {
-  const Places places{"/bin", "/scratch", "/before/bin"};
+  const Places places{"/bin", "/scratch", "/before/bin", ""};
   const auto mpi = start_of(*find_setting("shm", "On"), 2, places, "all_reduce_perf", {"--sizes", "8"});
   ASSERT_EQ(mpi.commands.size(), 1u);
   EXPECT_THAT(mpi.commands[0], IsSupersetOf({"-n", "2", "btl_vader_single_copy_mechanism", "none"}));
@@ -119,6 +119,17 @@ TEST(Settings, StartOneProcessOfAStarterOrOneARank) {
   EXPECT_THAT(gloo.commands[1], ElementsAre("/bin/peer_gloo", "1", "2", "/scratch", "all_reduce_perf", "--no-pin"));
   EXPECT_THAT(start_of(*find_setting("tcp", "M"), 2, places, "all_reduce_perf", {}).variables,
               IsSupersetOf({"UCX_TLS=tcp,self"}));
+}
+
+// A newer library is in a folder of its own, which its variables may name.
+TEST(Settings, StartNewerLibrariesFromTheirFolder) {
+  const Places places{"/bin", "/scratch", "", "/peers"};
+  const auto intel = start_of(*find_setting("shm", "It"), 2, places, "all_reduce_perf", {});
+  ASSERT_EQ(intel.commands.size(), 1u);
+  EXPECT_EQ(intel.commands[0].front(), "/peers/impi/bin/mpiexec.hydra");
+  EXPECT_THAT(intel.commands[0], IsSupersetOf({"/bin/peer_impi", "all_reduce_perf"}));
+  EXPECT_THAT(intel.variables,
+              IsSupersetOf({"I_MPI_ROOT=/peers/impi", "I_MPI_TUNING_BIN=/peers/impi/opt/mpi/etc/tuning_spr_shm.dat"}));
 }
 
 TEST(Settings, NameTheProgramThatIsMissing) {
@@ -199,6 +210,37 @@ TEST(Comparisons, SayWhereTheIntervalHoldsLess) {
   EXPECT_THAT(to_text(comparison), Not(HasSubstr("are their range")));
 }
 
+// Rounds 0 and 3 are near, 1 is far, and in round 2 the cores moved.
+TEST(Comparisons, ShowNearAndFarCoresApart) {
+  Comparison comparison = example();
+  EXPECT_THAT(to_text(comparison), Not(HasSubstr("cores only"))) << "all rounds are near";
+  comparison.probes = {{0, {60, 61}}, {1, {200, 210}}, {2, {60, 200}}, {3, {70, 62}}};
+  comparison.cells.begin()->second = {{"wreath", times_of({1, 2, 9, 1})}, {"O", times_of({3, 10, 9, 3})}};
+  using enum Distance;
+  EXPECT_THAT(distances(comparison),
+              ElementsAre(std::pair(0, Near), std::pair(1, Far), std::pair(2, Moved), std::pair(3, Near)));
+  const auto ratio = [&](Distance distance) { return judge(at_distance(comparison, distance).cells.begin()->second); };
+  EXPECT_EQ(ratio(Near)->ratio, 3);
+  EXPECT_EQ(ratio(Near)->rounds, 2);
+  EXPECT_EQ(ratio(Far)->ratio, 5);
+  const std::string text = to_text(comparison);
+  EXPECT_THAT(text, HasSubstr("2 ranks, near cores only (2 rounds)"));
+  EXPECT_THAT(text, HasSubstr("2 ranks, far cores only (1 rounds)"));
+}
+
+// The best setting of each cell may be another one. A program has one setting.
+TEST(Comparisons, ShowEachSettingAlone) {
+  Comparison comparison = example();
+  comparison.cells[{"shm", "all_reduce", 8}] = {
+      {"wreath", times_of({1, 1})}, {"O", times_of({3, 3})}, {"On", times_of({2, 2})}};
+  comparison.cells[{"shm", "all_reduce", 64}] = {
+      {"wreath", times_of({1, 1})}, {"O", times_of({2, 2})}, {"On", times_of({3, 3})}};
+  const std::string text = to_text(comparison);
+  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                      2.00  (2 cells)"));
+  EXPECT_THAT(text, HasSubstr("  always Open MPI 4                    2.45  (2 cells)"));
+  EXPECT_THAT(text, HasSubstr("  always Open MPI 4 without CMA        2.45  (2 cells)"));
+}
+
 TEST(Comparisons, RefuseOtherFiles) {
   const wreath::test::Folder folder;
   const std::string path = folder / "file.json";
@@ -216,8 +258,8 @@ TEST(Comparisons, ShowRatiosMeansAndWhatIsSlower) {
   EXPECT_THAT(text, HasSubstr("slower (whole interval below 0.95): 1 of 1 cells:\n  broadcast 64K"));
   EXPECT_THAT(text, HasSubstr("note: a remark"));
   EXPECT_THAT(text, HasSubstr("tcp under reno, 2 ranks"));
-  EXPECT_THAT(text, HasSubstr("beside Gloo      0.50  (1 cells)"));
-  EXPECT_THAT(text, HasSubstr("beside Open MPI  3.00  (1 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Gloo                            0.50  (1 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                      3.00  (1 cells)"));
   const std::string html = to_html(example());
   EXPECT_THAT(html, HasSubstr("<svg"));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
