@@ -14,18 +14,18 @@ struct Places {
   std::string folder;
   std::string scratch;
   std::string other_build;
-  std::string peers;
+  std::string peers{};
 };
 
 struct Library {
-  std::string_view name;     // "Open MPI 4"
-  std::string_view program;  // runs the loop of all perf tools over it; empty: each perf tool is a program
-  std::string_view folder;   // of its own, in Places::peers; empty: it is the system's, or this library
-  std::string_view starter;  // in that folder or the system's; empty: no program starts its ranks
+  std::string_view name{};     // "Open MPI 4"
+  std::string_view program{};  // runs the loop of all perf tools over it; empty: each perf tool is a program
+  std::string_view folder{};   // of its own, in Places::peers; empty: it is the system's, or this library
+  std::string_view starter{};  // in that folder or the system's; empty: no program starts its ranks
   // The starter's words where each rank has a core, and where ranks share cores.
-  std::string_view own_cores;
-  std::string_view shared_cores;
-  std::string_view variables;  // NAME=VALUE, separated by spaces; {} is the library's folder
+  std::string_view own_cores{};
+  std::string_view shared_cores{};
+  std::string_view variables{};  // NAME=VALUE, separated by spaces; {} is the library's folder
 };
 
 extern const Library kWreath;

@@ -30,7 +30,7 @@ struct RunOptions {
   std::function<double()> flag_ns;
   // The folder of another build's programs; empty: there is none.
   std::string other_build;
-  std::string peers;  // Places::peers
+  std::string peers{};  // Places::peers
 };
 
 // Reports each start: how many are done, how many there are, and the name of this one.

@@ -236,9 +236,9 @@ TEST(Comparisons, ShowEachSettingAlone) {
   comparison.cells[{"shm", "all_reduce", 64}] = {
       {"wreath", times_of({1, 1})}, {"O", times_of({2, 2})}, {"On", times_of({3, 3})}};
   const std::string text = to_text(comparison);
-  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                      2.00  (2 cells)"));
-  EXPECT_THAT(text, HasSubstr("  always Open MPI 4                    2.45  (2 cells)"));
-  EXPECT_THAT(text, HasSubstr("  always Open MPI 4 without CMA        2.45  (2 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                     2.00  (2 cells)"));
+  EXPECT_THAT(text, HasSubstr("  always Open MPI 4                   2.45  (2 cells)"));
+  EXPECT_THAT(text, HasSubstr("  always Open MPI 4 without CMA       2.45  (2 cells)"));
 }
 
 TEST(Comparisons, RefuseOtherFiles) {
@@ -258,8 +258,8 @@ TEST(Comparisons, ShowRatiosMeansAndWhatIsSlower) {
   EXPECT_THAT(text, HasSubstr("slower (whole interval below 0.95): 1 of 1 cells:\n  broadcast 64K"));
   EXPECT_THAT(text, HasSubstr("note: a remark"));
   EXPECT_THAT(text, HasSubstr("tcp under reno, 2 ranks"));
-  EXPECT_THAT(text, HasSubstr("beside Gloo                            0.50  (1 cells)"));
-  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                      3.00  (1 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Gloo                           0.50  (1 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Open MPI 4                     3.00  (1 cells)"));
   const std::string html = to_html(example());
   EXPECT_THAT(html, HasSubstr("<svg"));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
