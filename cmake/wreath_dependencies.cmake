@@ -24,12 +24,13 @@ pkg_check_modules(verbs QUIET libibverbs)
 pkg_check_modules(ofi QUIET libfabric)
 pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 
-# These are the texts that `wreath doctor` and the end of the configuration show.
+# These are the texts that `wreath doctor` and the end of the configuration show. A program is the same wherever it was
+# built, so only the latter names the folder.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
 if(NOT WREATH_DEVICE)
-  set(wreath_cuda_state "no devices in this build (cmake -DWREATH_DEVICE=ON ${CMAKE_BINARY_DIR}, then build again, adds them)")
+  set(wreath_cuda_state "no devices in this build (cmake -DWREATH_DEVICE=ON BUILD_FOLDER, then build again, adds them)")
 elseif(WREATH_CUDA AND WREATH_NVCC AND WREATH_CUDA_TARGETS STREQUAL "none")
-  set(wreath_cuda_state "no kernels for GPUs in this build (cmake -DWREATH_CUDA_TARGETS=90 ${CMAKE_BINARY_DIR}, then build again, adds them)")
+  set(wreath_cuda_state "no kernels for GPUs in this build (cmake -DWREATH_CUDA_TARGETS=90 BUILD_FOLDER, then build again, adds them)")
 elseif(WREATH_CUDA AND WREATH_NVCC)
   list(JOIN WREATH_CUDA_TARGETS ", " targets)
   set(wreath_cuda_state "kernels for ${targets} by ${WREATH_NVCC}")
@@ -48,6 +49,7 @@ if(hwloc_FOUND)
 endif()
 
 function(wreath_print_features)
+  string(REPLACE BUILD_FOLDER "${CMAKE_BINARY_DIR}" wreath_cuda_state "${wreath_cuda_state}")
   message(STATUS "wreath ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}")
   message(STATUS "  inproc  on")
   message(STATUS "  shm     on")

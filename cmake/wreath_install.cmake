@@ -15,16 +15,15 @@ set(package_files ${CMAKE_CURRENT_BINARY_DIR}/package)
 configure_package_config_file(cmake/wreath-config.cmake.in ${package_files}/wreath-config.cmake
   INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${package_files}/wreath-config-version.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH up_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/wreath.pc.in wreath.pc @ONLY)
 install(FILES ${package_files}/wreath-config.cmake ${package_files}/wreath-config-version.cmake
   DESTINATION ${package_folder} COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 # The drop-in for NCCL has folders of its own, so that only programs that look for it find it (docs/nccl.md).
-install(TARGETS wreath_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime
-  NAMELINK_COMPONENT development)
-install(TARGETS wreath_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime)
-install(FILES bindings/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wreath/nccl COMPONENT development)
+install(TARGETS wreath_nccl wreath_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT nccl)
+install(FILES bindings/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wreath/nccl COMPONENT nccl)
 
 # Each program has a man page made from its --help.
 if(WREATH_TOOLS)
@@ -48,3 +47,5 @@ install(DIRECTORY examples DESTINATION ${document_folder} COMPONENT documents PA
   # train_gpt needs training/, which is not installed.
   PATTERN train_gpt EXCLUDE)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${document_folder} COMPONENT documents)
+
+include(wreath_packages)

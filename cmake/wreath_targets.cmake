@@ -16,7 +16,9 @@ endif()
 add_library(wreath_flags INTERFACE)
 target_compile_options(wreath_flags INTERFACE
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -ffp-contract=off
-  $<$<BOOL:${WREATH_WERROR}>:-Werror>)
+  $<$<BOOL:${WREATH_WERROR}>:-Werror>
+  # A release has the same bytes, whatever folder it was built in.
+  "$<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.;-ffile-prefix-map=${PROJECT_BINARY_DIR}=build>")
 if(WREATH_SANITIZE)
   string(REPLACE ";" "," sanitizers "${WREATH_SANITIZE}")
   # AddressSanitizer reports what null, vptr and object-size would report, which take a sixth of the compilation.
@@ -46,7 +48,7 @@ endfunction()
 
 # Programs of tests are many and large; mold links each in a fraction of a second. Installed programs are linked as
 # usual.
-if(WREATH_TESTS)
+if(WREATH_TESTS AND NOT CMAKE_CROSSCOMPILING)
   find_program(WREATH_MOLD mold)
   if(WREATH_MOLD)
     # mold 1.10 hides names of libwreath.map that have a [, so it links programs only.
