@@ -22,8 +22,8 @@ struct EnvironmentJob {
 };
 
 // Returns the job that the innermost launcher describes. From the innermost on, these are: WREATH_RANK and
-// WREATH_RANKS (`wreath run`, or by hand), torchrun's RANK and WORLD_SIZE, Slurm's SLURM_PROCID and
-// SLURM_STEP_NUM_TASKS. Connects to nothing. An error names the variable that is missing or malformed.
+// WREATH_RANKS (`wreath run`, or by hand), torchrun's RANK and WORLD_SIZE, OMPI_COMM_WORLD_* and PMI_*, Slurm's
+// SLURM_PROCID and so on. Connects to nothing. An error names the variable that is missing or malformed.
 Result<EnvironmentJob> environment_job();
 
 // Describes an elastic job, whose ranks may leave and join (`wreath run --elastic`, docs/launching.md).

@@ -1,6 +1,7 @@
 // Finds where ranks that a launcher started meet, and what each proves to the others (launched.hpp reads the
 // variables).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,7 +112,7 @@ Result<Place> find_place(const Rendezvous& where) {
   place.where = where;
   place.meeting.server = 0;
   place.meeting.self = {Key::none(), {kProtocol, -1, Purpose::Meet, std::string(library_version())}};
-  auto found = find_key();
+  auto found = where.key ? Result<FoundKey>(FoundKey{where.key, std::string(name(where.carrier))}) : find_key();
   if (!found) return found.error();
   auto insecure = setting_boolean(Setting::Insecure);
   if (!insecure) return insecure.error();
@@ -256,6 +257,51 @@ Result<Membership> serve_and_meet(Place& place, const BootstrapRequest& request)
   return meet(place.meeting, request);
 }
 
+// Returns the addresses where rank 0 waits, for ranks of any host. A host without a network has only its own.
+Result<std::vector<std::string>> addresses_to_carry() {
+  const auto chosen = chosen_addresses(interfaces(), AF_INET);
+  if (!chosen) return chosen.error();
+  std::vector<std::string> texts;
+  for (const SocketAddress& address : *chosen) texts.push_back(address.ip_text());
+  if (texts.empty()) texts.push_back(SocketAddress::loopback(AF_INET, 0).ip_text());
+  return texts;
+}
+
+// Fills `where` with what the launcher carries from rank 0 to all ranks.
+Status take_carried(Rendezvous& where, const BootstrapRequest& request) {
+  Carriage carriage{request.rank, request.ranks, {}, Deadline::after_ms(request.timeout_ms), request.interrupt};
+  if (request.rank == 0) {
+    const auto addresses = addresses_to_carry();
+    if (!addresses) return addresses.error();
+    carriage.text = make_carried_text(!is_set(Setting::Key) && !is_set(Setting::KeyFile), *addresses);
+  }
+  auto place = carried_place(where.carrier, carriage);
+  if (!place) return place.error();
+  where.said = fmt::format("{}, which {} brought", fmt::join(place->addresses, ","), name(where.carrier));
+  where.hosts = std::move(place->addresses);
+  where.job += place->name;
+  where.key = std::move(place->key);
+  if (where.ports.empty()) where.ports = ports_from(place->port);
+  return {};
+}
+
+// Returns the file through which ranks of several nodes meet where nothing carries a key. Empty where they have a key.
+Result<std::string> file_of_step(const Rendezvous& where) {
+  const auto found = find_key();
+  if (!found) return found.error();
+  const auto insecure = setting_boolean(Setting::Insecure);
+  if (!insecure) return insecure.error();
+  if (found->key || *insecure) return std::string();
+  const std::string home = home_directory();
+  if (!home.empty() && is_shared_storage(home)) return make_key_folder(where.step);
+  return Error{
+      ErrorCode::StartupFailed,
+      fmt::format("{} has several nodes, and this job has no key: srun --mpi=pmix and --mpi=pmi2 carry one; or "
+                  "set WREATH_FILE to a new file on storage that all nodes share (HOME={} is on none that is "
+                  "known to be); or {}",
+                  where.said, home, key_remedies())};
+}
+
 }  // namespace
 
 Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request) {
@@ -275,9 +321,15 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
     if (!alone) return alone.error();
     return std::move(alone->front());
   }
-  const auto where = rendezvous();
+  auto where = rendezvous();
   if (!where) return where.error();
   if (!where->file.empty()) return join_file(where->file, request);
+  if (where->carrier != Carrier::None) WREATH_TRY(take_carried(*where, request));
+  if (!where->step.empty()) {
+    const auto file = file_of_step(*where);
+    if (!file) return file.error();
+    if (!file->empty()) return join_file(*file, request);
+  }
   auto place = find_place(*where);
   if (!place) return place.error();
   if (job.rank != 0) return meet(place->meeting, request);

@@ -151,16 +151,22 @@ std::string_view key_remedies() {
          "WREATH_INSECURE=1 starts without a key and lets anyone who reaches the port join";
 }
 
-Result<std::string> create_key_file(bool replace) {
-  const std::string path = default_key_path();
-  if (path.empty()) return Error{ErrorCode::System, "cannot make a key file: there is no home directory"};
+Result<std::string> make_key_folder(const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::path(default_key_path()).parent_path();
+  if (folder.empty()) return Error{ErrorCode::System, "cannot make a file: there is no home directory"};
   std::error_code failure;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!std::filesystem::exists(folder, failure)) {
     std::filesystem::create_directories(folder, failure);
     if (failure) return os_error("make folder " + folder.string(), failure.value());
     (void)::chmod(folder.c_str(), 0700);
   }
+  return (folder / file).string();
+}
+
+Result<std::string> create_key_file(bool replace) {
+  const std::string path = default_key_path();
+  if (path.empty()) return Error{ErrorCode::System, "cannot make a key file: there is no home directory"};
+  if (const auto folder = make_key_folder(""); !folder) return folder.error();
   const std::string draft = fmt::format("{}.{:016x}", path, random_u64());
   const Fd fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return os_error("make key file " + draft, errno);

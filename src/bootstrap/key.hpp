@@ -56,6 +56,9 @@ Result<FoundKey> find_key();
 // Returns ~/.config/wreath/key; empty when there is no home directory.
 std::string default_key_path();
 
+// Makes the private folder ~/.config/wreath where there is none, and returns the path of `file` in it.
+Result<std::string> make_key_folder(const std::string& file);
+
 // Returns the text that lists what to do about a missing key.
 std::string_view key_remedies();
 

@@ -16,11 +16,8 @@ namespace {
 constexpr int kPorts = 16;
 constexpr std::size_t kMostPorts = 1024;
 constexpr int kDefaultPort = 29'500;
-// These ports are above the ephemeral ones.
-constexpr int kSlurmFirstPort = 61'000;
-constexpr std::int64_t kSlurmPorts = 4520;
 
-enum class LaunchedBy { Wreath, Torchrun, Slurm };
+enum class LaunchedBy { Wreath, Torchrun, OpenMpi, Pmi, Slurm };
 
 struct Launcher {
   LaunchedBy by;
@@ -30,17 +27,23 @@ struct Launcher {
   // Is read where `ranks` is not set.
   Setting ranks_otherwise;
   Setting local_rank;
+  Setting local_rank_otherwise;
   // Without this setting the others mean something else.
   Setting proof;
 };
 
 constexpr std::array kLaunchers{
     Launcher{LaunchedBy::Wreath, "Wreath's variables", Setting::OwnRank, Setting::OwnRanks, Setting::OwnRanks,
-             Setting::OwnLocalRank, Setting::OwnRank},
+             Setting::OwnLocalRank, Setting::OwnLocalRank, Setting::OwnRank},
     Launcher{LaunchedBy::Torchrun, "torchrun's variables", Setting::JobRank, Setting::WorldSize, Setting::WorldSize,
-             Setting::LocalRank, Setting::JobRank},
+             Setting::LocalRank, Setting::LocalRank, Setting::JobRank},
+    Launcher{LaunchedBy::OpenMpi, "Open MPI's variables", Setting::OpenMpiRank, Setting::OpenMpiRanks,
+             Setting::OpenMpiRanks, Setting::OpenMpiLocalRank, Setting::OpenMpiLocalRank, Setting::PmixNamespace},
+    // Slurm numbers the ranks of a host, too, where it serves PMI.
+    Launcher{LaunchedBy::Pmi, "PMI's variables", Setting::PmiRank, Setting::PmiRanks, Setting::PmiRanks,
+             Setting::PmiLocalRank, Setting::SlurmLocalRank, Setting::PmiDescriptor},
     Launcher{LaunchedBy::Slurm, "Slurm's variables", Setting::SlurmRank, Setting::SlurmStepRanks, Setting::SlurmRanks,
-             Setting::SlurmLocalRank, Setting::SlurmStep},
+             Setting::SlurmLocalRank, Setting::SlurmLocalRank, Setting::SlurmStep},
 };
 
 Setting ranks_setting(const Launcher& launcher) {
@@ -81,8 +84,8 @@ Status check_innermost(const Launcher& launcher) {
     const auto inner = setting_integer(size);
     if (!is_set(size) || !inner || !ranks || *inner == *ranks) continue;
     return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}={}, but {}={}, which are of the step of MPI's daemons: Wreath does not meet through "
-                             "MPI's launchers; start the ranks by srun or `wreath run`",
+                 fmt::format("{}={}, but {}={}, which are of the step of MPI's daemons, and it gives no place to meet "
+                             "(PMIX_NAMESPACE, PMI_FD); start the ranks by srun or `wreath run`",
                              row(size).name, *inner, row(ranks_setting(launcher)).name, *ranks)};
   }
   return {};
@@ -121,19 +124,13 @@ Result<EnvironmentJob> job_of(const Launcher& launcher) {
                      -1,
                      true,
                      {}};
-  if (is_set(launcher.local_rank)) {
-    const auto local = setting_integer(launcher.local_rank);
+  const Setting local_name = is_set(launcher.local_rank) ? launcher.local_rank : launcher.local_rank_otherwise;
+  if (is_set(local_name)) {
+    const auto local = setting_integer(local_name);
     if (!local) return local.error();
     job.local_rank = static_cast<int>(*local);
   }
   return job;
-}
-
-std::vector<std::uint16_t> ports_from(std::int64_t first) {
-  std::vector<std::uint16_t> ports;
-  for (std::int64_t port = first; port < first + kPorts && port <= kMaximumPort; ++port)
-    ports.push_back(static_cast<std::uint16_t>(port));
-  return ports;
 }
 
 // Returns the ports from MASTER_PORT on. Where torchrun's own store is at MASTER_PORT, it is left out, for there is no
@@ -159,7 +156,7 @@ std::vector<std::string> split(std::string_view text) {
 Result<Rendezvous> at_master() {
   WREATH_TRY(require(Setting::MasterAddr, "there are other ranks to meet"));
   const std::string host = setting_text(Setting::MasterAddr);
-  Rendezvous place{{host}, {}, {}, "MASTER_ADDR=" + host, {}};
+  Rendezvous place{{host}, {}, {}, "MASTER_ADDR=" + host};
   if (is_set(Setting::MasterPort)) {
     auto ports = ports_after_master_port();
     if (!ports) return ports.error();
@@ -180,39 +177,59 @@ Result<Rendezvous> at_first_node() {
   }
   const auto job = is_set(Setting::SlurmJob) ? setting_integer(Setting::SlurmJob) : Result<std::int64_t>(0);
   if (!job) return job.error();
+  const std::string step = setting_text(Setting::SlurmStep);
   // A step of one node needs no name: the list is that node then.
-  return Rendezvous{first == list ? std::vector<std::string>() : std::vector{first},
-                    ports_from(kSlurmFirstPort + *job % kSlurmPorts),
-                    fmt::format("SLURM_JOB_ID={} SLURM_STEP_ID={}", *job, setting_text(Setting::SlurmStep)),
-                    fmt::format("{}={}", row(nodes).name, list),
-                    {}};
+  const bool alone = first == list;
+  Rendezvous place{
+      alone ? std::vector<std::string>() : std::vector{first}, ports_from(kFirstMeetingPort + *job % kMeetingPorts),
+      fmt::format("SLURM_JOB_ID={} SLURM_STEP_ID={}", *job, step), fmt::format("{}={}", row(nodes).name, list)};
+  if (!alone) place.step = fmt::format("slurm-{}.{}", *job, step);
+  return place;
+}
+
+// Returns what the launcher carries texts by. Within torchrun, PMIx and PMI are those of the step around it.
+Carrier carrier_of(const Launcher& launcher) {
+  if (launcher.by == LaunchedBy::OpenMpi) return Carrier::Pmix;
+  if (launcher.by == LaunchedBy::Pmi) return Carrier::Pmi;
+  const bool same = launcher.by == LaunchedBy::Slurm && is_set(Setting::PmixNamespace) && is_set(Setting::PmixRank) &&
+                    setting_text(Setting::PmixRank) == setting_text(Setting::SlurmRank);
+  return same ? Carrier::Pmix : Carrier::None;
 }
 
 Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
   if (is_set(Setting::Address)) {
     const std::string text = setting_text(Setting::Address);
-    return Rendezvous{split(text), {}, {}, "WREATH_ADDRESS=" + text, {}};
+    return Rendezvous{split(text), {}, {}, "WREATH_ADDRESS=" + text};
   }
-  if (launcher.by == LaunchedBy::Wreath) return Rendezvous{{}, {}, {}, "no WREATH_ADDRESS", {}};
+  if (launcher.by == LaunchedBy::Wreath) return Rendezvous{{}, {}, {}, "no WREATH_ADDRESS"};
+  if (const Carrier carrier = carrier_of(launcher); carrier != Carrier::None) {
+    Rendezvous place;
+    place.carrier = carrier;
+    return place;
+  }
   if (launcher.by == LaunchedBy::Slurm && !is_set(Setting::MasterAddr)) return at_first_node();
   return at_master();
 }
 
-// Returns what MPI's launchers, through which Wreath does not meet, say of other processes. The caller is a process
-// that no other launcher numbers. Empty where there is nothing.
+// Returns what MPI's launchers say of other processes, where they say too little to meet them. The caller is a process
+// that no launcher of the table numbers. Empty where there is nothing.
 std::string strangers() {
   struct Sign {
     Setting setting;
     // Is the setting's highest value in a process that has no others.
     std::int64_t alone;
+    std::string_view missing;
   };
   // A rank above 0 is not the only one. Its process ends the job; rank 0 may be the only one, and warns
   // (disagreements).
-  constexpr std::array kSigns{Sign{Setting::OpenMpiRanks, 1}, Sign{Setting::PmiRanks, 1}, Sign{Setting::PmixRank, 0}};
+  constexpr std::array kSigns{Sign{Setting::OpenMpiRanks, 1, "OMPI_COMM_WORLD_RANK and PMIX_NAMESPACE"},
+                              Sign{Setting::PmiRanks, 1, "PMI_RANK and PMI_FD"},
+                              Sign{Setting::PmixRank, 0, "OMPI_COMM_WORLD_SIZE or SLURM_STEP_NUM_TASKS"}};
   for (const Sign& sign : kSigns) {
     const auto value = setting_integer(sign.setting);
     if (!is_set(sign.setting) || !value || *value <= sign.alone) continue;
-    return fmt::format("{}={}, but Wreath does not meet through MPI's launchers", row(sign.setting).name, *value);
+    return fmt::format("{}={}, but Wreath does not meet through MPI's launchers without {}", row(sign.setting).name,
+                       *value, sign.missing);
   }
   return {};
 }
@@ -264,7 +281,7 @@ Result<Rendezvous> rendezvous() {
   if (place->ports.empty() && (*launcher)->by == LaunchedBy::Torchrun && place->file.empty() &&
       !is_set(Setting::Address))
     WREATH_TRY(require(Setting::MasterPort, "MASTER_ADDR is"));
-  if (place->ports.empty()) place->ports = ports_from(kDefaultPort);
+  if (place->ports.empty() && place->carrier == Carrier::None) place->ports = ports_from(kDefaultPort);
   if (is_set(Setting::JobName)) place->job = "WREATH_JOB=" + setting_text(Setting::JobName);
   return place;
 }
@@ -286,6 +303,13 @@ std::vector<Disagreement> disagreements(const EnvironmentJob& job) {
                    true});
   }
   return all;
+}
+
+std::vector<std::uint16_t> ports_from(std::int64_t first) {
+  std::vector<std::uint16_t> ports;
+  for (std::int64_t port = first; port < first + kPorts && port <= kMaximumPort; ++port)
+    ports.push_back(static_cast<std::uint16_t>(port));
+  return ports;
 }
 
 Result<std::vector<std::uint16_t>> parse_ports(std::string_view text, std::string_view name) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/bootstrap/carrier.hpp"
 #include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 
@@ -22,8 +23,21 @@ struct Rendezvous {
   // Holds text such as "MASTER_ADDR=h0", for messages.
   std::string said;
   // Names the file through which ranks meet instead; empty where they do not.
-  std::string file;
+  std::string file = {};
+  // Says who brings the rest from rank 0 before the ranks meet.
+  Carrier carrier = Carrier::None;
+  // Is the job's key, where the carrier brought one.
+  std::shared_ptr<const Key> key = {};
+  // Names the step of several nodes whose ranks may meet without a key through a file on shared storage.
+  std::string step = {};
 };
+
+// These ports are above the ephemeral ones. A job waits at one of them or of the few next.
+inline constexpr int kFirstMeetingPort = 61'000;
+inline constexpr int kMeetingPorts = 4520;
+
+// Returns `first` and the next 15 ports, as far as there are so many.
+std::vector<std::uint16_t> ports_from(std::int64_t first);
 
 // Returns the meeting of the launcher that environment_job() names.
 Result<Rendezvous> rendezvous();

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
 
+#include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/base/random.hpp"
 #include "src/bootstrap/interfaces.hpp"
@@ -20,9 +23,16 @@ namespace wreath {
 namespace {
 
 constexpr int kLookMs = 50;
+// Lists the numbers by which kernels know NFS, Lustre, GPFS, CephFS, BeeGFS, SMB 2, CIFS, AFS, PanFS, OrangeFS, GFS2
+// and OCFS2.
+constexpr std::array<std::uint32_t, 12> kSharedKinds{0x6969,     0x0BD00BD0, 0x47504653, 0x00C36400,
+                                                     0x19830326, 0xFE534D42, 0xFF534D42, 0x5346414F,
+                                                     0xAAD7AAEA, 0x20030528, 0x01161970, 0x7461636F};
 
 Error file_error(const std::string& path, std::string_view what) {
-  return {ErrorCode::StartupFailed, fmt::format("WREATH_FILE={}: {}", path, what)};
+  return {ErrorCode::StartupFailed,
+          fmt::format("{}{}: {}", path == setting_text(Setting::MeetingFile) ? "WREATH_FILE=" : "meeting file ", path,
+                      what)};
 }
 
 Error file_error(const std::string& path, int error) {
@@ -84,6 +94,15 @@ Result<Membership> make_and_join(const std::string& path, const BootstrapRequest
 }
 
 }  // namespace
+
+bool is_shared_kind(std::uint32_t kind) {
+  return std::find(kSharedKinds.begin(), kSharedKinds.end(), kind) != kSharedKinds.end();
+}
+
+bool is_shared_storage(const std::string& path) {
+  struct statfs status {};
+  return ::statfs(path.c_str(), &status) == 0 && is_shared_kind(static_cast<std::uint32_t>(status.f_type));
+}
 
 Result<Membership> join_file(const std::string& path, const BootstrapRequest& request) {
   if (request.rank == 0) return make_and_join(path, request);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "src/base/socket.hpp"
+#include "src/bootstrap/carrier.hpp"
 #include "src/bootstrap/key.hpp"
 #include "transports/faulty/faults.hpp"
 #include "wreath/unique_id.hpp"
@@ -49,7 +50,12 @@ void read_faults(std::string_view text) {
   if (rates) require(rates->delay >= 0 && rates->delay <= 1 && rates->delay_ms > 0);
 }
 
-constexpr std::array kReaders{read_id, read_key, read_bytes, read_address, read_faults};
+void read_carried(std::string_view text) {
+  const auto place = read_carried_text(text, "the fuzzer");
+  if (place) require(!place->addresses.empty() && place->port != 0 && (place->key != nullptr) == place->name.empty());
+}
+
+constexpr std::array kReaders{read_id, read_key, read_bytes, read_address, read_faults, read_carried};
 
 }  // namespace
 }  // namespace wreath

@@ -156,7 +156,9 @@ TEST_F(EnvironmentJobs, WithoutAKeyNameItWhateverStartedThem) {
       {by_slurm({{"WREATH_ADDRESS", "192.0.2.1"}}), "WREATH_ADDRESS=192.0.2.1 is another host"},
       {by_slurm({{"WREATH_ADDRESS", "192.0.2.1"}, {"PMIX_RANK", "1"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}),
        "WREATH_ADDRESS=192.0.2.1 is another host"},
-      {by_slurm({{"SLURM_STEP_NODELIST", unknown + "[0-1]"}}), "besides, this job has no key"}};
+      {by_slurm({{"SLURM_STEP_NODELIST", unknown + "[0-1]"}}),
+       "[0-1] has several nodes, and this job has no key: srun --mpi=pmix and --mpi=pmi2 carry one; or set "
+       "WREATH_FILE"}};
   for (const Situation& each : situations) {
     const Environment variables{each.variables};
     const auto result = start(1, 2);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/meeting_file.hpp"
 #include "tests/unit/bootstrap/helpers.hpp"
 
 namespace wreath {
@@ -35,9 +36,18 @@ class Launched : public ::testing::Test {
                       {"SLURM_STEP_NODELIST", ""},
                       {"SLURM_JOB_NODELIST", ""},
                       {"SLURM_JOB_ID", ""},
+                      {"OMPI_COMM_WORLD_RANK", ""},
                       {"OMPI_COMM_WORLD_SIZE", ""},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", ""},
+                      {"SLURM_LOCALID", ""},
+                      {"MPI_LOCALRANKID", ""},
+                      {"PMI_RANK", ""},
                       {"PMI_SIZE", ""},
+                      {"PMI_FD", ""},
                       {"PMIX_RANK", ""},
+                      {"PMIX_NAMESPACE", ""},
+                      {"WREATH_ADDRESS", ""},
+                      {"WREATH_FILE", ""},
                       {"WREATH_KEY", ""}}};
 };
 
@@ -143,6 +153,72 @@ TEST_F(Launched, ByMpirunWithinASlurmStepAreRefused) {
   // Slurm sets these variables, too.
   const Environment own_step{{{"PMI_SIZE", "6"}, {"PMIX_RANK", "3"}}};
   EXPECT_EQ(environment_job().value().ranks, 6);
+}
+
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "2"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"PMIX_RANK", "2"},
+                         {"PMIX_NAMESPACE", "7"}};
+
+// The daemons of mpirun may be a step of Slurm, which numbers its processes otherwise.
+TEST_F(Launched, ByMpirunMeetWherePmixSays) {
+  const Environment slurm{kSlurm};
+  const Environment mpirun{kOpenMpi};
+  const EnvironmentJob job = environment_job().value();
+  EXPECT_EQ(job.rank, 2);
+  EXPECT_EQ(job.ranks, 4);
+  EXPECT_EQ(job.local_rank, 1);
+  EXPECT_TRUE(job.launched);
+  EXPECT_THAT(job.source, HasSubstr("OMPI_COMM_WORLD_RANK"));
+  const Rendezvous where = rendezvous().value();
+  EXPECT_EQ(where.carrier, Carrier::Pmix);
+  EXPECT_TRUE(where.ports.empty()) << "rank 0 chooses them";
+}
+
+TEST_F(Launched, ByMpiexecMeetWherePmiSays) {
+  const Environment mpiexec{{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "9"}, {"MPI_LOCALRANKID", "1"}}};
+  const EnvironmentJob job = environment_job().value();
+  EXPECT_EQ(job.rank, 3);
+  EXPECT_EQ(job.ranks, 4);
+  EXPECT_EQ(job.local_rank, 1);
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::Pmi);
+}
+
+TEST_F(Launched, BySlurmMeetWhereItsPmiOrPmixSays) {
+  const Environment slurm{kSlurm};
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+  EXPECT_EQ(rendezvous().value().step, "slurm-9041.0");
+  {
+    const Environment pmix{{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "slurm.pmix.9041.0"}}};
+    EXPECT_EQ(environment_job().value().rank, 3);
+    EXPECT_EQ(rendezvous().value().carrier, Carrier::Pmix);
+    EXPECT_EQ(rendezvous().value().step, "");
+  }
+  const Environment pmi{{{"PMI_RANK", "3"}, {"PMI_SIZE", "6"}, {"PMI_FD", "9"}, {"SLURM_LOCALID", "1"}}};
+  EXPECT_EQ(environment_job().value().local_rank, 1);
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::Pmi);
+}
+
+// A process that a rank of Slurm started, torchrun or another, has the rank's PMIx and is no rank of it.
+TEST_F(Launched, ByOthersUseNoPmixOfTheStepAroundThem) {
+  const Environment slurm{kSlurm};
+  const Environment pmix{{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "slurm.pmix.9041.0"}}};
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+  const Environment torchrun{kTorchrun};
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+}
+
+TEST_F(Launched, ByMpirunMeetElsewhereWhenTold) {
+  const Environment mpirun{kOpenMpi};
+  {
+    const Environment address{{{"WREATH_ADDRESS", "h0"}}};
+    EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+    EXPECT_THAT(rendezvous().value().hosts, ElementsAre("h0"));
+  }
+  const Environment file{{{"WREATH_FILE", "/shared/meeting"}}};
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+  EXPECT_EQ(rendezvous().value().file, "/shared/meeting");
 }
 
 TEST_F(Launched, ByMpirunAndNumberedOtherwiseMeet) {
@@ -284,6 +360,13 @@ TEST_F(Launched, SayWhyAFileIsOfNoUse) {
   EXPECT_THAT(say(), HasSubstr("leads to no meeting"));
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   EXPECT_THAT(say(), HasSubstr("mode 0600"));
+}
+
+TEST(SharedStorage, IsKnownByItsKind) {
+  EXPECT_TRUE(is_shared_kind(0x6969)) << "NFS";
+  EXPECT_FALSE(is_shared_kind(0xEF53)) << "ext4";
+  EXPECT_FALSE(is_shared_storage("/no-such-folder"));
+  EXPECT_FALSE(is_shared_storage("/proc"));
 }
 
 // The second process gets the pid of the first, whether they meet by a key or not.
