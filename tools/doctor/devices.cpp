@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/base/config.hpp"
 #include "tools/doctor/findings.hpp"
 
 namespace wreath {
@@ -35,6 +36,8 @@ bool has_rdma(const Surroundings& surroundings) { return !surroundings.topology.
 bool has_efa(const Surroundings& surroundings) {
   return std::ranges::any_of(surroundings.topology.rdma, [](const RdmaDevice& each) { return each.driver == "efa"; });
 }
+// The launcher of this process serves PMIx.
+bool has_pmix(const Surroundings&) { return is_set(Setting::PmixNamespace); }
 bool never(const Surroundings&) { return false; }
 
 constexpr LibraryNeed kNeeds[] = {
@@ -43,7 +46,7 @@ constexpr LibraryNeed kNeeds[] = {
     {"libibverbs.so.1", "RDMA verbs", &has_rdma, "apt-get install libibverbs1 ibverbs-providers"},
     {"libfabric.so.1", "libfabric", &has_efa, "AWS's EFA installer, or apt-get install libfabric1"},
     {"libhwloc.so.15", "hwloc", &never, ""},
-    {"libpmix.so.2", "PMIx", &never, ""},
+    {"libpmix.so.2", "PMIx", &has_pmix, "apt-get install libpmix2; srun --mpi=pmi2 needs no library"},
 };
 
 void check_library(const Surroundings& surroundings, const LibraryProbe& probe, Findings& findings) {
@@ -56,7 +59,7 @@ void check_library(const Surroundings& surroundings, const LibraryProbe& probe, 
   }
   if (!need->wanted(surroundings))
     return findings.ok(need->use, fmt::format("no {}; nothing here needs it", probe.name));
-  findings.note(need->use, fmt::format("no {}, though there is a device for it", probe.name), std::string(need->fix));
+  findings.note(need->use, fmt::format("no {}, though something here needs it", probe.name), std::string(need->fix));
 }
 
 }  // namespace
