@@ -87,7 +87,8 @@ class PmixVisit {
     if (status == kPmixSuccess) return {};
     const char* const why = pmix_.explain(status);
     return Error{ErrorCode::StartupFailed,
-                 fmt::format("rank {}: {}: {} ({})", carriage_.rank, call, why == nullptr ? "no reason" : why, status)};
+                 fmt::format("rank {}, at the launcher's PMIx: {}: {} ({}); has the launcher ended, or a rank?",
+                             carriage_.rank, call, why == nullptr ? "no reason" : why, status)};
   }
 
   Status put(std::string text) const {

@@ -128,8 +128,8 @@ TEST(Pmix, NamesTheCallThatFails) {
     test_pmix.fails = fails;
     const auto got = carry_by_pmix(pmix_functions(), carriage_of(1));
     ASSERT_FALSE(got);
-    EXPECT_THAT(got.error().message,
-                HasSubstr("rank 1: " + calls[static_cast<std::size_t>(fails - 1)] + ": UNREACHABLE (-25)"));
+    EXPECT_THAT(got.error().message, HasSubstr("rank 1, at the launcher's PMIx: " +
+                                               calls[static_cast<std::size_t>(fails - 1)] + ": UNREACHABLE (-25)"));
     EXPECT_EQ(test_pmix.inside, 0);
   }
 }
