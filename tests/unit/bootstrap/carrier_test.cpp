@@ -40,6 +40,7 @@ TEST(CarriedText, HasAsManyAddressesAsFit) {
   const std::string text = make_carried_text(true, many);
   EXPECT_LE(text.size(), kMaxCarriedBytes);
   EXPECT_GE(read_carried_text(text, "PMI").value().addresses.size(), 8u);
+  EXPECT_LE(make_carried_text(true, std::vector(100, std::string(60, 'f'))).size(), kMaxCarriedBytes);
 }
 
 TEST(CarriedText, IsReadAsAStrangers) {
@@ -102,7 +103,8 @@ PmixFunctions pmix_functions() {
     EXPECT_STREQ(process->name_space, "job");
     *value = static_cast<PmixValue*>(std::calloc(1, sizeof(PmixValue)));
     (*value)->type = test_pmix.number ? 14 : kPmixString;
-    if (!test_pmix.number) (*value)->data.string = ::strdup(test_pmix.text.c_str());
+    // A number is no pointer.
+    (*value)->data.string = test_pmix.number ? reinterpret_cast<char*>(14) : ::strdup(test_pmix.text.c_str());
     return count_call();
   };
   functions.explain = [](int) -> const char* { return "UNREACHABLE"; };

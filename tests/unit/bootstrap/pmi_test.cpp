@@ -67,6 +67,7 @@ class TestLauncher {
     }
   }
   ~TestLauncher() {
+    clients_.clear();
     for (std::thread& thread : threads_) thread.join();
   }
   int client(int rank) const { return clients_[static_cast<std::size_t>(rank)].get(); }
