@@ -101,11 +101,12 @@ PmixFunctions pmix_functions() {
   functions.get = [](const PmixProcess* process, const char*, const PmixInfo*, std::size_t, PmixValue** value) {
     EXPECT_EQ(process->rank, 0u);
     EXPECT_STREQ(process->name_space, "job");
+    if (const int code = count_call(); code != kPmixSuccess) return code;
     *value = static_cast<PmixValue*>(std::calloc(1, sizeof(PmixValue)));
     (*value)->type = test_pmix.number ? 14 : kPmixString;
     // A number is no pointer.
     (*value)->data.string = test_pmix.number ? reinterpret_cast<char*>(14) : ::strdup(test_pmix.text.c_str());
-    return count_call();
+    return kPmixSuccess;
   };
   functions.explain = [](int) -> const char* { return "UNREACHABLE"; };
   return functions;
