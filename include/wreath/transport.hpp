@@ -1,6 +1,7 @@
 // Transports move bytes between two ranks. Each is one folder under transports/ and one row of the table there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -37,6 +38,7 @@ struct TransportContext {
   std::string_view faults = {};  // DebugOptions::faults
   bool single_copy = false;      // ranks read each other's memory through the kernel
   std::int64_t stall_ms = 0;     // Timeouts::stall_ms
+  std::size_t streams = 1;       // of a link, where the row needs them
 };
 
 // Both ends of a link map memory of one process or of one host. With None a wire carries the bytes.
@@ -46,7 +48,7 @@ enum class SharedMemory : std::uint8_t { None, Process, Host };
 struct TransportRow {
   std::string_view name;  // what users call it
   SharedMemory shares;
-  // connect() takes a connected, authenticated stream socket as its offer's last descriptor.
+  // connect() takes connected, authenticated stream sockets as its offer's last descriptors.
   bool needs_stream;
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
   Status (*probe)() = nullptr;  // null: it can be used everywhere

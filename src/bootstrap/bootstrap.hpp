@@ -1,6 +1,7 @@
 // Starts a job: its ranks meet, prove the job's key, and link every pair by a control connection.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,9 +64,9 @@ struct Membership {
   Device* device = nullptr;
   // Opens one more authenticated stream to `peer`, over TCP also between processes of one host. Both ends call it, in
   // ascending order of peers on each rank; the higher rank connects, the lower accepts. One thread calls it at a time.
-  // It ends early (NotReady) when `interrupt` (-1 for none) becomes readable. It owns the listener: callers reset it
-  // when no more streams will be opened.
-  std::function<Result<Fd>(Rank peer, Deadline, int interrupt)> open_stream;
+  // It ends early (NotReady) when `interrupt` (-1 for none) becomes readable. Streams of other numbers prefer other
+  // addresses of the peer. It owns the listener: callers reset it when no more streams will be opened.
+  std::function<Result<Fd>(Rank peer, Deadline, int interrupt, std::size_t number)> open_stream;
 };
 
 // Joins the meeting point that `id` names.

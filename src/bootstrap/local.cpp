@@ -62,7 +62,7 @@ std::vector<Membership> make_members(int ranks, const std::string& settings, std
       one.members.push_back(
           {{peer, process_id(), host_id(), device}, ::getpid(), host_name(), std::string(library_version())});
     }
-    one.open_stream = [streams, rank](Rank peer, Deadline, int) { return streams->open(rank, peer); };
+    one.open_stream = [streams, rank](Rank peer, Deadline, int, std::size_t) { return streams->open(rank, peer); };
   }
   return all;
 }

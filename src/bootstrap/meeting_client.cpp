@@ -249,9 +249,10 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
   }
   result.control = std::move(control);
   if (!request.need_streams) mesh.reset();
-  result.open_stream = [mesh = std::move(mesh)](Rank peer, Deadline deadline, int interrupt) -> Result<Fd> {
+  result.open_stream = [mesh = std::move(mesh)](Rank peer, Deadline deadline, int interrupt,
+                                                std::size_t number) -> Result<Fd> {
     if (!mesh) return Error{ErrorCode::InvalidUsage, "open_stream: need_streams was not set in the request"};
-    return mesh->open_stream(peer, deadline, interrupt);
+    return mesh->open_stream(peer, deadline, interrupt, number);
   };
   return result;
 }

@@ -111,9 +111,11 @@ Result<Connection> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress
 
 // Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers crowd the peer's
 // listener, so that is tried again. A connection that all addresses refuse is final.
-Result<Connection> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) {
-  const std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
+Result<Connection> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch, std::size_t number) {
+  std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
   if (addresses.empty()) return Error{ErrorCode::StartupFailed, fmt::format("{} has no address", describe(peer)), peer};
+  const auto first = static_cast<std::ptrdiff_t>(number % addresses.size());
+  std::rotate(addresses.begin(), addresses.begin() + first, addresses.end());
   int patience_ms = kFirstPatienceMs;
   for (int wait_ms = 1;; wait_ms = std::min(2 * wait_ms, 100)) {
     std::vector<std::string> reasons;
@@ -122,7 +124,7 @@ Result<Connection> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, 
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const Deadline patience = sooner(deadline, Deadline::after_ms(patience_ms));
       auto made = attempt(peer, purpose, addresses[i], patience, watch);
-      if (made && i > 0) last_worked_[peer] = i;
+      if (made && i > 0 && number == 0) last_worked_[peer] = i;
       if (made || made.error().code == ErrorCode::NotReady) return made;
       all_refused = all_refused && made.error().code == ErrorCode::PeerLost;
       hopeless = hopeless || lacks_descriptors(made.error());
@@ -177,13 +179,13 @@ Result<std::vector<Connection>> Mesh::link_all(int watch) {
   return control;
 }
 
-Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline, int watch) {
+Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline, int watch, std::size_t number) {
   if (peer < 0 || peer >= static_cast<Rank>(table_.rows.size()) || peer == rank_) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("peer={} is not another rank of {}", peer, table_.rows.size())};
   }
-  auto connection =
-      peer < rank_ ? connect(peer, Purpose::Stream, deadline, watch) : accept(peer, Purpose::Stream, deadline, watch);
+  auto connection = peer < rank_ ? connect(peer, Purpose::Stream, deadline, watch, number)
+                                 : accept(peer, Purpose::Stream, deadline, watch);
   if (!connection) return connection.error();
   return std::move(connection->fd);
 }

@@ -1,6 +1,7 @@
 // Makes the links between ranks once they know each other: every rank connects to all lower ones.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -30,15 +31,16 @@ class Mesh {
   // readable.
   Result<std::vector<Connection>> link_all(int watch);
 
-  // Opens one more TCP connection to `peer`. Ends early (NotReady) when `watch` becomes readable.
-  Result<Fd> open_stream(Rank peer, Deadline deadline, int watch);
+  // Opens one more TCP connection to `peer`. Ends early (NotReady) when `watch` becomes readable. Connections of other
+  // numbers try the peer's addresses from another one on.
+  Result<Fd> open_stream(Rank peer, Deadline deadline, int watch, std::size_t number = 0);
 
   const Table& table() const { return table_; }
 
  private:
   std::vector<SocketAddress> addresses_of(Rank peer, Purpose purpose) const;
   Identity identity(Purpose purpose) const;
-  Result<Connection> connect(Rank peer, Purpose purpose, Deadline deadline, int watch);
+  Result<Connection> connect(Rank peer, Purpose purpose, Deadline deadline, int watch, std::size_t number = 0);
   Result<Connection> attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline,
                              int watch) const;
   Result<Connection> accept(Rank peer, Purpose purpose, Deadline deadline, int watch);

@@ -47,6 +47,8 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.recorder = sizeof(RecorderMemory);
   budget.bookkeeping = kBookkeepingBytes + peers * kBookkeepingOfPeerBytes;
   budget.descriptors = kDescriptors + kDescriptorsOfPeer * (ranks - 1) + std::min(ranks - 1, kProcessWatchers);
+  // Several sockets wait in a set of the kernel's, which stands for the one that is counted above.
+  if (complete->tcp_sockets > 1) budget.descriptors += static_cast<int>(complete->tcp_sockets) * (ranks - 1);
   budget.threads = 1;
   return budget;
 }

@@ -223,6 +223,7 @@ Result<AgreedOptions> complete_options(const CommunicatorOptions& options) {
   warn_unknown_settings();
   AgreedOptions complete = options;
   WREATH_TRY(fill_from_environment(complete));
+  WREATH_TRY(fill_integer(complete.tcp_sockets, std::int64_t{1}, Setting::TcpSockets));
   WREATH_TRY(check(complete));
   for (const auto timeout : kTimeouts) complete.timeouts.*timeout = std::min(complete.timeouts.*timeout, kLongestMs);
   return complete;
@@ -263,6 +264,7 @@ std::string encode_options(const AgreedOptions& options) {
                   {"faults", options.debug.faults},
                   {"trace", options.debug.trace},
                   {"measured", options.measured.to_text()},
+                  {"tcp_sockets", options.tcp_sockets},
                   {"bootstrap_ms", options.timeouts.bootstrap_ms},
                   {"late_warning_ms", options.timeouts.late_warning_ms},
                   {"arrival_ms", options.timeouts.arrival_ms},
@@ -293,6 +295,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     options.debug.faults = json.at("faults").get<std::string>();
     options.debug.trace = json.at("trace").get<std::string>();
     measured = json.at("measured").get<std::string>();
+    options.tcp_sockets = json.at("tcp_sockets").get<std::int64_t>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
     options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();
@@ -301,6 +304,11 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     return Error{ErrorCode::StartupFailed, fmt::format("rank 0's settings cannot be read: {}", failure.what()), 0};
   }
   WREATH_TRY(check(options));
+  const SettingRow& sockets = row(Setting::TcpSockets);
+  if (options.tcp_sockets < sockets.minimum || options.tcp_sockets > sockets.maximum) {
+    return invalid_argument(fmt::format("tcp_sockets = {}: must be between {} and {}", options.tcp_sockets,
+                                        sockets.minimum, sockets.maximum));
+  }
   auto rules = MeasuredRules::parse(measured);
   if (!rules) return Error{ErrorCode::StartupFailed, fmt::format("rank 0's tuning: {}", rules.error().message), 0};
   options.measured = *std::move(rules);

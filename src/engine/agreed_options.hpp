@@ -1,6 +1,7 @@
 // AgreedOptions are the options that all ranks of a communicator hold alike.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "src/tuner/measured.hpp"
@@ -14,6 +15,7 @@ struct AgreedOptions : CommunicatorOptions {
   AgreedOptions(CommunicatorOptions options)  // NOLINT(google-explicit-constructor)
       : CommunicatorOptions(std::move(options)) {}
   MeasuredRules measured;
+  std::int64_t tcp_sockets = 1;  // of a link
 };
 
 }  // namespace wreath

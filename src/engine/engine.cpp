@@ -120,7 +120,8 @@ Status Engine::prepare_own(DeviceSegments segments) {
   LaneResources& lanes = driver_.lanes();
   lanes.stream_bytes = *stream_bytes;
   const bool pulls = lanes.lanes.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls, std::move(segments));
+  auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls, std::move(segments),
+                             static_cast<std::size_t>(options_.tcp_sockets));
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);

@@ -32,7 +32,7 @@ bool allows(const CommunicatorOptions& options, std::string_view transport) {
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
                                              const CommunicatorOptions& options, bool single_copy,
-                                             DeviceSegments device) {
+                                             DeviceSegments device, std::size_t streams) {
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
   links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
@@ -57,13 +57,15 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
     links->segment_->add_device(std::move(device.memory));
   }
   const TransportContext context{
-      links->self_, membership.ranks,         shape, links->segment_.get(), options.debug.faults,
-      single_copy,  options.timeouts.stall_ms};
+      links->self_, membership.ranks,          shape,  links->segment_.get(), options.debug.faults,
+      single_copy,  options.timeouts.stall_ms, streams};
+  links->streams_ = streams;
   WREATH_TRY(links->make_transports(context, options));
   links->links_.resize(static_cast<std::size_t>(membership.ranks));
   links->wires_.resize(static_cast<std::size_t>(membership.ranks));
   links->transports_.resize(static_cast<std::size_t>(membership.ranks));
   links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");
+  links->more_.resize(static_cast<std::size_t>(membership.ranks));
   links->incoming_ = std::vector<Incoming>(static_cast<std::size_t>(membership.ranks));
   return links;
 }
@@ -234,9 +236,10 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     const std::string_view name = transports_[peer] = candidate(attempts[peer]).name;
     const std::optional<Status> single_copy = memory == nullptr ? std::nullopt : memory->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
-    names_[peer] = fmt::format("{}{}{}", name, way(wires_[peer]), single_copy && *single_copy ? ", single copy" : "");
+    names_[peer] = name;
+    more_[peer] = single_copy && *single_copy ? ", single copy" : "";
     share_device(static_cast<Rank>(peer), attempts[peer]);
-    if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
+    if (!attempts[peer].refused.empty()) more_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (memory != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
     if (speaks(static_cast<Rank>(peer))) {
       speaking_.push_back(static_cast<Rank>(peer));
@@ -264,7 +267,7 @@ void Links::share_device(Rank peer, Attempt& attempt) {
     return attempt.refuse(kDeviceReach, reached.error().message);
   }
   segment_->tell_of_device(peer);
-  names_[static_cast<std::size_t>(peer)] += fmt::format(", {}", kDeviceReach);
+  more_[static_cast<std::size_t>(peer)] += fmt::format(", {}", kDeviceReach);
 }
 
 Result<std::vector<std::string>> Links::tell_all(Members& control, std::uint32_t subject, const std::string& text,
@@ -398,8 +401,8 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
   auto message = take(peer, MessageKind::Offer, static_cast<std::uint32_t>(attempt.at), deadline);
   if (!message) return message.error();
   Offer offer = std::move(message->offer);
-  if (candidate(attempt).needs_stream) {
-    auto stream = membership.open_stream(peer, deadline, failed_.descriptor());
+  for (std::size_t number = 0; candidate(attempt).needs_stream && number < streams_; ++number) {
+    auto stream = membership.open_stream(peer, deadline, failed_.descriptor(), number);
     if (!stream) {
       const std::lock_guard lock(mutex_);
       return failure_.value_or(stream.error());
@@ -426,7 +429,10 @@ std::string Links::reasons(const Attempt& attempt) const {
   return unusable_.empty() ? attempt.refused : fmt::format("{}; {}", attempt.refused, unusable_);
 }
 
-std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
+std::string Links::describe(Rank peer) const {
+  const auto at = static_cast<std::size_t>(peer);
+  return names_[at] + way(wires_[at]) + more_[at];
+}
 
 Status Links::announce(Members& control, Rank peer) {
   Link* const linked = link(peer);

@@ -37,10 +37,11 @@ bool allows(const CommunicatorOptions& options, std::string_view transport);
 class Links {
  public:
   // Makes this rank's segment and the transports that `options` allow. With `single_copy`, ranks may read each other's
-  // memory. `device` is empty where the rank has none, or its options do not let peers map its memory.
+  // memory. `device` is empty where the rank has none, or its options do not let peers map its memory. A link over
+  // streams has `streams` of them.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy,
-                                               DeviceSegments device = {});
+                                               DeviceSegments device = {}, std::size_t streams = 1);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses the first that works
   // for both. Their messages come through the handlers meanwhile. `crowded` says that this rank's host has fewer cores
   // than ranks.
@@ -139,6 +140,7 @@ class Links {
   std::vector<Member> members_;
   // The function is empty where peers do not map this rank's device.
   std::function<Status(const EndpointDevice& theirs)> device_reaches_;
+  std::size_t streams_ = 1;
   std::unique_ptr<OwnSegment> segment_;
   // The transports that are allowed and can be used here.
   std::vector<Candidate> candidates_;
@@ -148,7 +150,9 @@ class Links {
   // The vector is by rank, with null for links without a pump.
   std::vector<Wire*> wires_;
   std::vector<std::string_view> transports_;  // the names of their rows, by rank
+  // A link's description before and after its wire's way, by rank.
   std::vector<std::string> names_;
+  std::vector<std::string> more_;
   std::vector<Rank> wired_;
   std::vector<Rank> speaking_;
   std::vector<Rank> mapped_;

@@ -19,7 +19,7 @@ void require(bool fine) {
 // then reached as well.
 wreath::WireHeader fields_of(const std::uint8_t* data) {
   wreath::WireHeader header;
-  header.kind = static_cast<wreath::FrameKind>(data[4] % 5);
+  header.kind = static_cast<wreath::FrameKind>(data[4] % 8);
   header.padding = data[5];
   std::memcpy(&header.epoch, data + 6, 2);
   std::memcpy(&header.lane, data + 8, 2);
@@ -31,20 +31,21 @@ wreath::WireHeader fields_of(const std::uint8_t* data) {
   return header;
 }
 
-void try_decode(const std::byte* source, bool checked) {
+void try_decode(const std::byte* source, bool checked, wreath::Framing framing) {
   const wreath::FifoShape shape{
       .lanes = 4, .slot_count = 8, .slot_bytes = 1 << 19, .first_sequence = 0, .epoch = 1, .checked = checked};
-  auto decoded =
-      wreath::decode(std::span<const std::byte, wreath::kWireHeaderBytes>(source, wreath::kWireHeaderBytes), shape);
+  auto decoded = wreath::decode(std::span<const std::byte, wreath::kWireHeaderBytes>(source, wreath::kWireHeaderBytes),
+                                shape, framing);
   if (!decoded) {
     require(!decoded.error().message.empty());
     return;
   }
   require(decoded->bytes <= shape.slot_bytes && decoded->padding < wreath::kWireAlignment);
   require(decoded->epoch != shape.epoch || (decoded->lane < shape.lanes && decoded->credit_lane < shape.lanes));
-  const wreath::FrameExtent parts = wreath::extent(*decoded);
-  require(parts.prefix <= wreath::kLongestPrefix && parts.bytes == decoded->bytes &&
-          parts.tail < wreath::kWireAlignment);
+  const wreath::PartRange part = wreath::range(*decoded, shape);
+  require(std::uint64_t{part.offset} + part.bytes <= decoded->bytes);
+  const wreath::FrameExtent parts = wreath::extent(*decoded, part.bytes);
+  require(parts.prefix <= wreath::kLongestPrefix && parts.bytes == part.bytes && parts.tail < wreath::kWireAlignment);
   std::byte again[wreath::kWireHeaderBytes];
   wreath::encode(*decoded, again);
   require(std::memcmp(again, source, sizeof again) == 0);
@@ -56,8 +57,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (bytes < wreath::kWireHeaderBytes) return 0;
   std::byte source[wreath::kWireHeaderBytes];
   std::memcpy(source, data, sizeof source);
-  for (const bool checked : {false, true}) try_decode(source, checked);
+  const auto try_all = [&source] {
+    for (const bool checked : {false, true}) {
+      for (const auto framing : {wreath::Framing::Whole, wreath::Framing::Parts}) try_decode(source, checked, framing);
+    }
+  };
+  try_all();
   wreath::encode(fields_of(data), source);
-  for (const bool checked : {false, true}) try_decode(source, checked);
+  try_all();
   return 0;
 }

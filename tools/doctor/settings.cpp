@@ -83,6 +83,7 @@ constexpr SettingForm kForms[] = {
     {Setting::SpareRanks, &integer_complaint},
     {Setting::JoinNumber, &integer_complaint},
     {Setting::Port, &ports_complaint},
+    {Setting::TcpSockets, &integer_complaint},
     {Setting::IbGidIndex, &integer_complaint},
     {Setting::IbTimeout, &integer_complaint},
     {Setting::IbRetryCount, &integer_complaint},

@@ -1,5 +1,5 @@
-// The tcp transport sends messages over one stream per peer. It has no thread of its own; the thread that drives a link
-// moves its messages.
+// The tcp transport sends messages over one stream per peer, or over several. It has no thread of its own; the thread
+// that drives a link moves its messages.
 #include "wreath/transport.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +17,7 @@
 #include "src/base/network_interface.hpp"
 #include "src/base/socket.hpp"
 #include "transports/tcp/link.hpp"
+#include "transports/tcp/rail_link.hpp"
 #include "transports/tcp/stream_error.hpp"
 
 namespace wreath {
@@ -39,19 +40,44 @@ Status set_tcp_options(int socket, Rank peer, bool same_host) {
   return {};
 }
 
+// Lets the kernel hold little that it has not sent, so that a rail takes no more than it can carry.
+void limit_unsent(int socket) {
+  constexpr int kBytes = 128 * 1024;
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kBytes, sizeof kBytes);
+}
+
 class TcpTransport : public Transport {
  public:
-  explicit TcpTransport(const TransportContext& context) : self_(context.self), shape_(context.shape) {}
+  explicit TcpTransport(const TransportContext& context)
+      : self_(context.self), shape_(context.shape), streams_(context.streams) {}
 
   Status reachable(const Endpoint&, const Endpoint&) const override { return {}; }
   Result<Offer> offer(const Endpoint&) override { return Offer{}; }
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
-    if (theirs.descriptors.empty()) {
+    if (theirs.descriptors.size() < streams_) {
       return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tcp link to rank {}: the offer holds no stream socket", peer.rank)};
+                   fmt::format("tcp link to rank {}: the offer holds {}", peer.rank,
+                               streams_ == 1 ? "no stream socket" : "too few stream sockets")};
     }
-    Fd socket = Fd::of_process(std::exchange(theirs.descriptors.back(), -1));
+    std::vector<RailSocket> sockets;
+    for (std::size_t i = theirs.descriptors.size() - streams_; i < theirs.descriptors.size(); ++i) {
+      auto made = prepare(Fd::of_process(std::exchange(theirs.descriptors[i], -1)), peer);
+      if (!made) return made.error();
+      sockets.push_back(std::move(*made));
+    }
+    if (streams_ == 1) {
+      return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(sockets.front().socket), shape_,
+                                                             std::move(sockets.front().interface)));
+    }
+    auto link = RailLink::make(peer.rank, std::move(sockets), shape_);
+    if (!link) return link.error();
+    return std::unique_ptr<Link>(std::move(*link));
+  }
+
+ private:
+  // Checks a stream, sets its options and finds its interface.
+  Result<RailSocket> prepare(Fd socket, const Endpoint& peer) {
     if (integer_option(socket.get(), SO_TYPE) != SOCK_STREAM) {
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tcp link to rank {}: descriptor {} is not a stream socket", peer.rank, socket.get())};
@@ -59,15 +85,16 @@ class TcpTransport : public Transport {
     const int domain = integer_option(socket.get(), SO_DOMAIN);
     if (domain == AF_INET || domain == AF_INET6) {
       WREATH_TRY(set_tcp_options(socket.get(), peer.rank, peer.host == self_.host));
+      if (streams_ > 1) limit_unsent(socket.get());
     }
     if (interfaces_.empty()) interfaces_ = interfaces();
     std::string interface = interface_of(interfaces_, local_address(socket.get()));
-    return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(socket), shape_, std::move(interface)));
+    return RailSocket{std::move(socket), std::move(interface)};
   }
 
- private:
   Endpoint self_;
   FifoShape shape_;
+  std::size_t streams_;
   std::vector<Interface> interfaces_;
 };
 
@@ -77,9 +104,9 @@ Error bad_shape(const char* field, std::uint64_t value, const char* rule) {
 
 }  // namespace
 
-// The function connect() needs a connected, authenticated stream socket (TCP, or UNIX) as its offer's last descriptor,
-// and owns it then. offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends
-// on one host connect() asks for reno congestion control, because pacing halves the speed of loopback.
+// The function connect() needs connected, authenticated stream sockets (TCP, or UNIX) as its offer's last descriptors,
+// and owns them then. offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two
+// ends on one host connect() asks for reno congestion control, because pacing halves the speed of loopback.
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context) {
   const FifoShape& shape = context.shape;
   if (shape.lanes == 0) return bad_shape("lanes", shape.lanes, "at least 1");

@@ -27,6 +27,7 @@ WREATH_ROLE(on_host) {
     if (buffer.back() != static_cast<float>(ranks * (ranks + 1) / 2)) return 1;
     if (i == 10) child.report("running");
   }
+  child.report("at the end " + communicator->transport_to((communicator->rank() + ranks / 2) % ranks));
   return 0;
 }
 
@@ -116,6 +117,22 @@ TEST(Hosts, FailOverFromACardThatLosesAll) {
   Job(network, 3, with_key({{"MASTER_ADDR", network.address(0, 1)}, {"WREATH_SOCKET_IFNAME", "eth"}}),
       {{"calls", "20"}, {"bootstrap_ms", "30000"}})
       .expect_to_end_well();
+}
+
+// Each pair has a socket over each card. Where one card fails, messages go over the other one.
+TEST(Hosts, GoOnOverOneOfTwoCards) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  Job job(network, 2, with_key({{"WREATH_SOCKET_IFNAME", "eth"}, {"WREATH_TCP_SOCKETS", "2"}}), {{"calls", "1000"}});
+  for (RankProcess& rank : job.ranks()) ASSERT_TRUE(rank.wait_for("running", 20'000 * kSlower)) << Job::said(rank);
+  ASSERT_TRUE(network.unplug(1, 1));
+  job.expect_to_end_well();
+  for (const RankProcess& rank : job.ranks()) {
+    EXPECT_THAT(rank.lines().front(), HasSubstr("transport tcp over eth0 + eth1 ("));
+    EXPECT_THAT(rank.lines().back(), HasSubstr("at the end tcp over eth0, lost: eth1 ("));
+    EXPECT_THAT(rank.log(), ContainsRegex("tcp link to rank [0-3]: the socket eth1 to 10.74.0.[12]:[0-9]+ is lost: no "
+                                          "answer; its messages go over the other one"));
+  }
 }
 
 TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {

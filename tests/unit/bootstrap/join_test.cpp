@@ -74,11 +74,11 @@ TEST(JoinLocal, LinksEveryPair) {
 TEST(JoinLocal, OpensStreams) {
   auto all = join_local(2, "");
   ASSERT_TRUE(all);
-  auto low = (*all)[0].open_stream(1, Deadline::after_ms(1000), -1);
-  auto high = (*all)[1].open_stream(0, Deadline::after_ms(1000), -1);
+  auto low = (*all)[0].open_stream(1, Deadline::after_ms(1000), -1, 0);
+  auto high = (*all)[1].open_stream(0, Deadline::after_ms(1000), -1, 0);
   ASSERT_TRUE(low && high);
   expect_linked(2, [&](int rank, int) { return rank == 0 ? low->get() : high->get(); });
-  EXPECT_FALSE((*all)[0].open_stream(2, Deadline::after_ms(1), -1));
+  EXPECT_FALSE((*all)[0].open_stream(2, Deadline::after_ms(1), -1, 0));
 }
 
 TEST(JoinLocal, RefusesABadNumberOfRanks) {
@@ -123,7 +123,7 @@ TEST(Join, OpensStreamsOverLoopback) {
           mine.emplace_back();
           continue;
         }
-        auto fd = member->open_stream(peer, Deadline::after_ms(10'000), -1);
+        auto fd = member->open_stream(peer, Deadline::after_ms(10'000), -1, 0);
         if (!fd) return Result<Membership>(fd.error());
         mine.push_back(std::move(*fd));
       }
@@ -143,7 +143,7 @@ TEST(Join, RefusesStreamsThatWereNotAskedFor) {
   ASSERT_TRUE(id);
   auto results = join_all(2, [&](int rank) { return join(*id, request(rank, 2)); });
   expect_members(results);
-  auto fd = results[0]->open_stream(1, Deadline::after_ms(100), -1);
+  auto fd = results[0]->open_stream(1, Deadline::after_ms(100), -1, 0);
   ASSERT_FALSE(fd);
   EXPECT_EQ(fd.error().code, ErrorCode::InvalidUsage);
 }

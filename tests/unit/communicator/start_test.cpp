@@ -24,11 +24,11 @@ TEST(Start, AFailureEndsTheWaitForAStream) {
   // Rank 1 gives up first.
   (*members)[1].settings = encode_options(options);
   std::atomic<bool> interrupted = false;
-  (*members)[0].open_stream = [&](Rank, Deadline deadline, int interrupt) -> Result<Fd> {
+  (*members)[0].open_stream = [&](Rank, Deadline deadline, int interrupt, std::size_t) -> Result<Fd> {
     interrupted = wait_for(interrupt, POLLIN, deadline);
     return Error{ErrorCode::NotReady, "interrupted"};
   };
-  (*members)[1].open_stream = [](Rank, Deadline, int) -> Result<Fd> {
+  (*members)[1].open_stream = [](Rank, Deadline, int, std::size_t) -> Result<Fd> {
     return Error{ErrorCode::StartupFailed, "none today"};
   };
   std::thread other([&] { EXPECT_FALSE(RankCommunicator::create(std::move((*members)[1]))); });

@@ -1,0 +1,271 @@
+// Moves messages over all rails, and drops rails that are lost: see rail_link.hpp.
+#include "transports/tcp/rail_link.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+
+namespace wreath {
+namespace {
+
+// A rail is looked at so often while nothing moves.
+constexpr std::int64_t kRailLookNs = 100 * kNsPerMs;
+// A loss is said so long after it. When a peer leaves, all rails end within this time, and that is no loss.
+constexpr std::int64_t kRailSayNs = 1000 * kNsPerMs;
+
+// Returns "eth0 + eth1" or "eth0 (3 sockets)".
+std::string listed(const std::vector<std::string>& interfaces) {
+  std::vector<std::string> texts;
+  for (auto at = interfaces.begin(); at != interfaces.end(); ++at) {
+    if (at->empty() || std::find(interfaces.begin(), at, *at) != at) continue;
+    const auto count = std::count(at, interfaces.end(), *at);
+    texts.push_back(count == 1 ? *at : fmt::format("{} ({} sockets)", *at, count));
+  }
+  return fmt::format("{}", fmt::join(texts, " + "));
+}
+
+}  // namespace
+
+// Reads one rail.
+class RailLink::Receiver final : public FrameReader {
+ public:
+  Receiver(int socket, RailLink& link) : FrameReader(socket, link.lanes_.shape(), Framing::Parts), link_(link) {}
+
+ private:
+  Status check(const WireHeader& header) const override {
+    if (has_message(header.kind)) WREATH_TRY(link_.inbox_.check(header));
+    return link_.sender_.check(header);
+  }
+  void take_report(const WireHeader& header) override { link_.sender_.take_report(header); }
+  Result<std::byte*> destination(const WireHeader& header) override;
+  void take_payload(const WireHeader& header, const std::byte*) override { link_.inbox_.add(header); }
+
+  RailLink& link_;
+};
+
+struct RailLink::Rail {
+  Rail(std::uint8_t its_number, RailSocket own, RailLink& link)
+      : number(its_number),
+        socket(std::move(own.socket)),
+        interface(std::move(own.interface)),
+        name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", peer_address(socket.get()).text())),
+        batch(socket.get()),
+        receiver(socket.get(), link) {}
+
+  std::uint8_t number;
+  Fd socket;  // empty once the rail is lost
+  std::string interface;
+  std::string name;
+  FrameBatch batch;
+  Receiver receiver;
+  std::string why;  // it was lost
+  std::int64_t lost_ns = 0;
+  bool said = false;
+};
+
+// A part that comes again takes the place of the one under way: that one's rail may be lost in the middle of it.
+Result<std::byte*> RailLink::Receiver::destination(const WireHeader& header) {
+  auto place = link_.inbox_.place(header);
+  if (!place || *place == nullptr || !is_part(header.kind)) return place;
+  for (const auto& rail : link_.rails_) {
+    if (&rail->receiver != this) rail->receiver.abandon(header);
+  }
+  return place;
+}
+
+Result<std::unique_ptr<RailLink>> RailLink::make(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape) {
+  Fd events = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
+  if (!events) return os_error("wait for several sockets", errno);
+  for (const RailSocket& each : sockets) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    if (::epoll_ctl(events.get(), EPOLL_CTL_ADD, each.socket.get(), &event) != 0) {
+      return os_error("wait for several sockets", errno);
+    }
+  }
+  return std::unique_ptr<RailLink>(new RailLink(peer, std::move(sockets), shape, std::move(events)));
+}
+
+RailLink::RailLink(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events)
+    : peer_(peer),
+      lanes_(shape),
+      inbox_(lanes_),
+      sender_(lanes_, inbox_, sockets.size()),
+      events_(std::move(events)),
+      alive_(sockets.size()) {
+  for (RailSocket& each : sockets) {
+    rails_.push_back(std::make_unique<Rail>(static_cast<std::uint8_t>(rails_.size()), std::move(each), *this));
+  }
+}
+
+// The peer may still be reading bytes that the kernel accepted, and they must reach it.
+RailLink::~RailLink() {
+  if (broken_) return;
+  for (const auto& rail : rails_) {
+    if (rail->socket) finish_sending(rail->socket.get());
+  }
+}
+
+// An error is reported when everything that arrived before it has been read, and did its work.
+Result<std::size_t> RailLink::progress(bool expecting) {
+  if (broken_) return *broken_;
+  if (alive_ == 0) return fail(*last_loss_);
+  const auto sent = send_all();
+  if (!sent) return fail(sent.error());
+  std::size_t moved = *sent;
+  if (expecting || armed_ || sender_.waits() || ++idle_calls_ >= kIdleCalls) {
+    idle_calls_ = 0;
+    armed_ = false;
+    const auto received = receive_all();
+    if (!received) return fail(received.error());
+    moved += *received;
+  }
+  if (moved > 0 && unsaid_ == 0) return moved;
+  const auto drained = look_after_rails();
+  if (!drained) return fail(drained.error());
+  if (alive_ == 0 && moved + *drained == 0) return fail(*last_loss_);
+  return moved + *drained;
+}
+
+Result<std::size_t> RailLink::send_all() {
+  std::size_t moved = 0;
+  for (bool more = true; more && moved < kTurnBytes;) {
+    more = false;
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+      Rail& rail = *rails_[(turn_ + i) % rails_.size()];
+      if (!rail.socket) continue;
+      const auto sent = send(rail);
+      if (!sent && sent.error().code != ErrorCode::PeerLost) return sent;
+      // A peer that left may have said that it needs nothing more.
+      const auto received = sent ? Result<std::size_t>(0) : lose(rail, sent.error());
+      if (!received) return received;
+      moved += *received + (sent ? *sent : 0);
+      more = more || (sent && *sent > 0 && rail.batch.unsent() == 0);
+    }
+  }
+  turn_ = (turn_ + 1) % rails_.size();
+  return moved;
+}
+
+// Sends the rest of a rail's batch, or else a new one.
+Result<std::size_t> RailLink::send(Rail& rail) {
+  if (rail.batch.unsent() == 0) WREATH_TRY(sender_.gather(rail.number, rail.batch));
+  if (rail.batch.unsent() == 0) return std::size_t{0};
+  const auto sent = rail.batch.send();
+  if (sent && rail.batch.unsent() == 0) sender_.on_sent(rail.number);
+  return sent;
+}
+
+Result<std::size_t> RailLink::receive_all() {
+  std::size_t moved = 0;
+  for (const auto& rail : rails_) {
+    if (!rail->socket) continue;
+    const auto received = rail->receiver.receive_some();
+    const bool ended = !received && rail->receiver.stream_ended() && received.error().code == ErrorCode::PeerLost;
+    const auto counted = ended ? lose(*rail, received.error()) : received;
+    if (!counted) return counted;
+    moved += *counted;
+  }
+  return moved;
+}
+
+// Closes a rail. What it and the others have received counts, and the bytes are returned.
+Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
+  std::size_t moved = 0;
+  for (bool more = true; more;) {
+    const auto received = rail.receiver.receive_some();
+    if (!received && !rail.receiver.stream_ended()) return received;
+    more = received && *received > 0;
+    if (more) moved += *received;
+  }
+  rail.socket = Fd();
+  rail.batch.clear();
+  rail.why = error.message;
+  rail.lost_ns = now_ns();
+  last_loss_ = error;
+  --alive_;
+  ++unsaid_;
+  {
+    const std::lock_guard lock(path_mutex_);
+    lost_.push_back(rail.interface);
+  }
+  sender_.on_lost(rail.number);
+  inbox_.owe_all();
+  const auto others = receive_all();
+  if (!others) return others;
+  return moved + *others;
+}
+
+// A rail whose bytes nobody acknowledges is lost, while another one is left. The control connection tells of a peer
+// that is lost as a whole.
+Result<std::size_t> RailLink::look_after_rails() {
+  std::size_t moved = 0;
+  const std::int64_t now = now_ns();
+  say_losses(now);
+  if (now - looked_ns_ < kRailLookNs) return moved;
+  looked_ns_ = now;
+  for (const auto& rail : rails_) {
+    if (alive_ < 2 || !rail->socket || !lost_for_good(rail->socket.get())) continue;
+    const auto received = lose(*rail, {ErrorCode::PeerLost, "no answer"});
+    if (!received) return received;
+    moved += *received;
+  }
+  return moved;
+}
+
+void RailLink::say_losses(std::int64_t now_ns) {
+  for (const auto& rail : rails_) {
+    if (alive_ == 0 || rail->socket || rail->said || now_ns - rail->lost_ns < kRailSayNs) continue;
+    rail->said = true;
+    --unsaid_;
+    log_warning("tcp link to rank {}: the socket {} is lost: {}; its messages go over the other {}", peer_, rail->name,
+                rail->why, alive_ == 1 ? "one" : std::to_string(alive_));
+  }
+}
+
+bool RailLink::send_blocked() const {
+  return !broken_ && std::ranges::any_of(rails_, [](const auto& rail) { return rail->batch.unsent() > 0; });
+}
+
+bool RailLink::closing_loses_data() const {
+  return std::ranges::any_of(
+      rails_, [](const auto& rail) { return rail->socket && unacknowledged_bytes(rail->socket.get()) > 0; });
+}
+
+bool RailLink::arm() {
+  std::array<epoll_event, 16> events;
+  while (::epoll_wait(events_.get(), events.data(), events.size(), 0) == static_cast<int>(events.size())) {
+  }
+  armed_ = true;
+  return true;
+}
+
+std::string RailLink::path() const {
+  const std::lock_guard lock(path_mutex_);
+  std::vector<std::string> interfaces;
+  for (const auto& rail : rails_) interfaces.push_back(rail->interface);
+  for (const std::string& lost : lost_) interfaces.erase(std::find(interfaces.begin(), interfaces.end(), lost));
+  const std::string left = listed(interfaces);
+  return lost_.empty() ? left : fmt::format("{}{}lost: {}", left, left.empty() ? "" : ", ", listed(lost_));
+}
+
+// Names the peer once, here. An error that is not the peer's doing keeps its code.
+Error RailLink::explain(const Error& error) const {
+  return {error.code, fmt::format("tcp link to rank {}: {}", peer_, error.message),
+          error.code == ErrorCode::PeerLost ? peer_ : -1};
+}
+
+Error RailLink::fail(const Error& error) {
+  broken_ = explain(error);
+  return *broken_;
+}
+
+}  // namespace wreath
