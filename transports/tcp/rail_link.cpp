@@ -81,7 +81,8 @@ Result<std::byte*> RailLink::Receiver::destination(const WireHeader& header) {
   return place;
 }
 
-Result<std::unique_ptr<RailLink>> RailLink::make(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape) {
+Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vector<RailSocket> sockets,
+                                                 const FifoShape& shape) {
   Fd events = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
   if (!events) return os_error("wait for several sockets", errno);
   for (const RailSocket& each : sockets) {
@@ -91,11 +92,12 @@ Result<std::unique_ptr<RailLink>> RailLink::make(Rank peer, std::vector<RailSock
       return os_error("wait for several sockets", errno);
     }
   }
-  return std::unique_ptr<RailLink>(new RailLink(peer, std::move(sockets), shape, std::move(events)));
+  return std::unique_ptr<RailLink>(new RailLink(self, peer, std::move(sockets), shape, std::move(events)));
 }
 
-RailLink::RailLink(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events)
-    : peer_(peer),
+RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events)
+    : self_(self),
+      peer_(peer),
       lanes_(shape),
       inbox_(lanes_),
       sender_(lanes_, inbox_, sockets.size()),
@@ -222,6 +224,7 @@ Result<std::size_t> RailLink::look_after_rails() {
 }
 
 void RailLink::say_losses(std::int64_t now_ns) {
+  const LogRank log_rank(self_);
   for (const auto& rail : rails_) {
     if (alive_ == 0 || rail->socket || rail->said || now_ns - rail->lost_ns < kRailSayNs) continue;
     rail->said = true;

@@ -28,8 +28,9 @@ struct RailSocket {
 
 class RailLink : public Wire {
  public:
-  // The peer has as many rails. A connection of its own may use any interface of the peer.
-  static Result<std::unique_ptr<RailLink>> make(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape);
+  // The peer has as many rails.
+  static Result<std::unique_ptr<RailLink>> make(Rank self, Rank peer, std::vector<RailSocket> sockets,
+                                                const FifoShape& shape);
   ~RailLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
@@ -54,7 +55,7 @@ class RailLink : public Wire {
   class Receiver;
   struct Rail;
 
-  RailLink(Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events);
+  RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events);
   Result<std::size_t> send_all();
   Result<std::size_t> send(Rail& rail);
   Result<std::size_t> receive_all();
@@ -69,6 +70,7 @@ class RailLink : public Wire {
   // A call sends about so much before it receives.
   static constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
 
+  Rank self_;
   Rank peer_;
   WireLanes lanes_;
   RailInbox inbox_;

@@ -70,7 +70,7 @@ class TcpTransport : public Transport {
       return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(sockets.front().socket), shape_,
                                                              std::move(sockets.front().interface)));
     }
-    auto link = RailLink::make(peer.rank, std::move(sockets), shape_);
+    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_);
     if (!link) return link.error();
     return std::unique_ptr<Link>(std::move(*link));
   }
