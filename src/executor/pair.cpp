@@ -42,6 +42,10 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
   publish(fifo);
 }
 
+void prepare_next(SendFifo& fifo) {
+  if (has_credit(fifo)) next_slot(fifo).lane = fifo.lane;
+}
+
 // Reads each field of the header once, because its sender may change it meanwhile.
 Advance take_message(const IncomingMessage& message, const CopyKernels& copies) {
   RecvFifo& fifo = *message.fifo;

@@ -31,6 +31,10 @@ struct IncomingMessage {
 // step.
 void publish_message(const OutgoingMessage& message, const CopyKernels& copies);
 
+// Prepares the next message while one is on its way. It looks for room, and takes the cache line of the next header
+// back from its last reader. Otherwise the next message would wait for both.
+void prepare_next(SendFifo& fifo);
+
 // Takes the message and returns Done. Returns Blocked, and changes nothing, where the message is not there yet or
 // cannot be taken in this way. In the second case its header, its place or the way to it is not the expected one. The
 // lane of a receive step finds and names the difference.

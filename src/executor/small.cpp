@@ -100,7 +100,10 @@ SmallPart::SmallPart(const SmallCall& call, int rank, int ranks)
   message_bytes = bytes * blocks;
   own_offset = pattern.block_for_each ? static_cast<std::size_t>(rank) * bytes : 0;
   result_stride = pattern.block_of_each ? bytes : 0;
+  first_line = own_offset / kLineData;
+  lines = bytes == 0 ? 1 : divide_up(own_offset + bytes, kLineData) - first_line;
   combines = pattern.combines;
+  combines_in_place = combines && lines == 1;
   const bool root = rank == call.root;
   switch (pattern.direction) {
     case Direction::All:
@@ -219,6 +222,7 @@ Advance SmallExchange::run() {
   }
   const bool first_look = !looked_;
   looked_ = true;
+  if (first_look) take_own();
   for (; peer_ < part_.end_source; ++peer_, line_ = 0) {
     if (peer_ == rank_) continue;
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
@@ -246,26 +250,35 @@ void SmallExchange::fetch_next() const {
                      (lines() ? line_offset(number_ + 1) : block_offset(number_ + 1)));
 }
 
-// Takes a peer's lines. A message that is one line is combined in place.
+// Takes the rank's own data while messages are on their way.
+void SmallExchange::take_own() {
+  const std::byte* own = input_ == nullptr ? nullptr : input_ + part_.own_offset;  // null without bytes
+  sources_[static_cast<std::size_t>(rank_)] = own;
+  if (part_.combines || !part_.has_result || part_.bytes == 0 || place_of(rank_) == own) return;
+  copy_kernels().plain(place_of(rank_), own, part_.bytes);
+}
+
+// Takes a peer's lines.
 Advance SmallExchange::take_lines(int peer) {
-  const std::size_t begin = part_.own_offset;
-  const std::size_t end = begin + part_.bytes;
-  const std::size_t first = begin / kLineData;
-  const std::size_t count = part_.bytes == 0 ? 1 : divide_up(end, kLineData) - first;
-  const bool in_place = part_.combines && count == 1;
-  const std::byte* lines = areas_[static_cast<std::size_t>(peer)] + line_offset(number_);
-  std::byte* target =
-      part_.combines ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
-  for (; line_ < count; ++line_) {
-    const std::size_t index = first + line_;
-    const std::byte* line = lines + index * kLine;
-    if (const Advance found = look(line + kLineData, flag_); found != Advance::Advanced) return found;
-    if (in_place || part_.bytes == 0) continue;
-    const std::size_t from = std::max(begin, index * kLineData);
-    const std::size_t to = std::min(end, (index + 1) * kLineData);
-    copy_line(target + (from - begin), line + (from - index * kLineData), to - from);
+  const std::byte* const lines =
+      areas_[static_cast<std::size_t>(peer)] + line_offset(number_) + part_.first_line * kLine;
+  const std::size_t skipped = part_.own_offset - part_.first_line * kLineData;
+  if (part_.combines_in_place) {
+    sources_[static_cast<std::size_t>(peer)] = lines + skipped;
+    return look(lines + kLineData, flag_);
   }
-  sources_[static_cast<std::size_t>(peer)] = in_place ? lines + first * kLine + (begin - first * kLineData) : target;
+  std::byte* const target =
+      part_.combines ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
+  sources_[static_cast<std::size_t>(peer)] = target;
+  for (; line_ < part_.lines; ++line_) {
+    const std::byte* line = lines + line_ * kLine;
+    if (const Advance found = look(line + kLineData, flag_); found != Advance::Advanced) return found;
+    if (part_.bytes == 0) continue;
+    const std::size_t before = line_ * kLineData;
+    const std::size_t from = line_ == 0 ? skipped : 0;
+    const std::size_t to = std::min(kLineData, skipped + part_.bytes - before);
+    copy_line(target + (before + from - skipped), line + from, to - from);
+  }
   return Advance::Advanced;
 }
 
@@ -279,13 +292,9 @@ Advance SmallExchange::take_block(int peer) {
 }
 
 void SmallExchange::finish() {
-  const std::byte* own = input_ == nullptr ? nullptr : input_ + part_.own_offset;  // null without bytes
   if (part_.combines && part_.has_result) {
-    sources_[static_cast<std::size_t>(rank_)] = own;
     part_.arithmetic.combine(part_.arithmetic, output_, Form::Data, sources_.data(), static_cast<int>(areas_.size()),
                              {Form::Data, rank_, Form::Data}, part_.elements);
-  } else if (part_.has_result && part_.bytes > 0 && place_of(rank_) != own) {
-    copy_kernels().plain(place_of(rank_), own, part_.bytes);
   }
   // Where all ranks read all messages, all ranks are past the calls before this one. All ranks know this of this rank,
   // too.

@@ -47,6 +47,9 @@ struct SmallPart {
   std::size_t message_bytes = 0;
   // The offset, in every message, of the bytes that this rank takes.
   std::size_t own_offset = 0;
+  // Where messages are lines, the rank takes so many of every message, from this one on.
+  std::size_t first_line = 0;
+  std::size_t lines = 1;
   // The bytes from one rank's place in the output to the next one's.
   std::size_t result_stride = 0;
   Arithmetic arithmetic;
@@ -57,6 +60,8 @@ struct SmallPart {
   // The result is, or begins with, the rank's own data.
   bool has_result = false;
   bool combines = false;
+  // The bytes that the rank takes of a message are combined where they lie, in one line.
+  bool combines_in_place = false;
   // All ranks read all messages.
   bool from_all = false;
 };
@@ -101,6 +106,7 @@ class SmallExchange {
   bool differs(std::uint64_t past) const;
   void publish();
   void publish_lines();
+  void take_own();
   Advance take_lines(int peer);
   Advance take_block(int peer);
   void fetch_next() const;

@@ -129,6 +129,23 @@ TEST_F(Pair, MoreCreditThanThereAreSlotsIsNone) {
   EXPECT_TRUE(has_credit(out_));
 }
 
+TEST_F(Pair, APreparedSlotIsAFreeOne) {
+  const SlotHeader& next = slots_[kFirst % kSlots];
+  publish_it(data_of(8, 1), 10);
+  publish_it(data_of(8, 2), 11);
+  // A slot that was read could be refilled, but its reader has not said so yet.
+  out_.lane = 5;
+  prepare_next(out_);
+  EXPECT_EQ(next.lane, 0);
+  std::vector<std::byte> got(8);
+  ASSERT_EQ(take_it(got, 10), Advance::Done);
+  prepare_next(out_);
+  EXPECT_EQ(out_.credits, 1U) << "the next message need not look";
+  EXPECT_EQ(next.lane, 5);
+  EXPECT_EQ(take_it(got, 11), Advance::Done) << "the slot after it has the message that was there";
+  EXPECT_EQ(take_it(got, 12), Advance::Blocked) << "a prepared slot is no message";
+}
+
 TEST_F(Pair, InlineDataLongerThanAHeaderIsRefused) {
   publish_it(data_of(8, 1), 10);
   slots_[kFirst % kSlots].bytes = 33;
