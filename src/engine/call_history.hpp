@@ -21,7 +21,7 @@ class CallHistory {
   // Adds a call and returns its number. signature() is then the call's signature. One thread at a time may call this.
   std::uint64_t add(const Call& call, std::uint64_t elements) { return add_hash(mix_call(last_, call, elements)); }
   // Adds a call without counts of each rank.
-  std::uint64_t add(const CallWords& words) { return add_hash(mix(last_, words.kind, words.elements)); }
+  std::uint64_t add(const CallWords& words) { return add_hash(mix(last_, words.hash)); }
   // The signature covers the last call and all before it.
   std::uint32_t signature() const { return static_cast<std::uint32_t>(last_ >> 32); }
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/base/hash.hpp"
-
 namespace wreath {
 namespace {
 
@@ -39,8 +37,7 @@ Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
 }
 
 std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements) {
-  const CallWords words = words_of(call, elements);
-  hash = mix(hash, words.kind, words.elements);
+  hash = mix(hash, words_of(call, elements).hash);
   if (call.varying() && counts_agree(call.collective, true)) {
     for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "src/base/hash.hpp"
 #include "src/schedule/geometry.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"
@@ -21,8 +22,12 @@ Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 
 // Holds the arguments that all ranks must give alike, but for the counts of each rank.
 struct CallWords {
+  CallWords() = default;
+  CallWords(std::uint64_t of_kind, std::uint64_t count)
+      : kind(of_kind), elements(count), hash(mix(0, of_kind, count)) {}
   std::uint64_t kind = 0;
   std::uint64_t elements = 0;  // 0 where the ranks need not agree on them
+  std::uint64_t hash = 0;      // of both
   bool operator==(const CallWords&) const = default;
 };
 inline CallWords words_of(const Call& call, std::uint64_t elements) noexcept {
@@ -30,7 +35,7 @@ inline CallWords words_of(const Call& call, std::uint64_t elements) noexcept {
   const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
                              static_cast<std::uint64_t>(call.reduction.op) << 16 |
                              static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
-  return {kind, !varying || counts_agree(call.collective, varying) ? elements : 0};
+  return CallWords(kind, !varying || counts_agree(call.collective, varying) ? elements : 0);
 }
 
 // Continues a hash with the arguments that all ranks must give alike.

@@ -23,16 +23,11 @@ class RepeatedCall {
   // Says whether `call` repeats that call with any buffers that are plainly right. Where it returns false, the caller
   // checks the call in full.
   bool is(const Call& call) const noexcept {
-    return has_arguments_of(call) && call.stream == nullptr && buffers_fit(call);
-  }
-  // Says whether the calls are alike but for their buffers and stream.
-  bool has_arguments_of(const Call& call) const noexcept {
-    return compared(words_of(call, call.count)) == compared(words_);
+    return compared(words_of(call, call.count)) == compared(words_) && call.stream == nullptr && buffers_fit(call);
   }
   // Returns what is compared of a call's words. A planted fault leaves the data type out.
-  static CallWords compared(CallWords words) noexcept {
-    if (planted_fault(16)) words.kind &= ~std::uint64_t{0xff00};
-    return words;
+  static CallWords compared(const CallWords& words) noexcept {
+    return planted_fault(16) ? CallWords(words.kind & ~std::uint64_t{0xff00}, words.elements) : words;
   }
   const CallWords& words() const { return words_; }
   const SmallPart& part() const { return part_; }
@@ -41,20 +36,23 @@ class RepeatedCall {
   const CallRecord& record() const { return record_; }
 
  private:
+  // Decides without branches, since no processor foresees the buffers of calls that take turns.
   bool buffers_fit(const Call& call) const noexcept {
     const auto input = reinterpret_cast<std::uintptr_t>(call.input);
     const auto output = reinterpret_cast<std::uintptr_t>(call.output);
-    if (!both_) return (!reads_ || input != 0) && (!writes_ || output != 0);
-    const bool apart = input < output ? output - input >= input_bytes_ : input - output >= output_bytes_;
-    return input != 0 && output != 0 && (apart || (same_in_place_ && input == output));
+    const bool are_there = ((input != 0) | !reads_) & ((output != 0) | !writes_);
+    const bool input_first = input < output;
+    const std::uint64_t distance = input_first ? output - input : input - output;
+    const bool apart = distance >= (input_first ? input_bytes_ : output_bytes_);
+    return are_there & (apart | (same_in_place_ & (distance == 0)));
   }
 
   CallWords words_;
   bool reads_ = false;
   bool writes_ = false;
-  bool both_ = false;
   // The call is in place where input == output.
   bool same_in_place_ = false;
+  // Both are 0 where the rank does not use both buffers.
   std::uint64_t input_bytes_ = 0;
   std::uint64_t output_bytes_ = 0;
   SmallPart part_;
@@ -63,12 +61,18 @@ class RepeatedCall {
 };
 
 // RepeatedCalls remembers small calls of a communicator: all of them while there are few kinds, else those that were
-// made last. It takes memory for the kinds that came.
+// made last. It takes memory for the kinds that came. A search has no branch that depends on the kind, since no
+// processor foresees which of the calls that take turns comes.
 class RepeatedCalls {
  public:
   // Returns the call that `call` repeats; null where there is none.
-  const RepeatedCall* find(const Call& call) noexcept {
-    return last_ != nullptr && last_->is(call) ? last_ : find_in_set(call);
+  const RepeatedCall* find(const Call& call) const noexcept {
+    const std::uint64_t hash = hash_of(call);
+    const Set& set = sets_[set_of(hash)];
+    std::size_t way = 0;
+    for (std::size_t i = 1; i < kWays; ++i) way = set.hashes[i] == hash ? i : way;
+    const RepeatedCall* const found = set.calls[way].get();
+    return found != nullptr && found->is(call) ? found : nullptr;
   }
   // Remembers a checked call that the small path serves.
   void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
@@ -77,13 +81,17 @@ class RepeatedCalls {
   static constexpr unsigned kSetBits = 5;
   static constexpr std::size_t kWays = 4;
   // A call is in one of the ways of its set.
-  using Set = std::array<std::unique_ptr<RepeatedCall>, kWays>;
+  struct Set {
+    std::array<std::uint64_t, kWays> hashes{};
+    std::array<std::unique_ptr<RepeatedCall>, kWays> calls;
+  };
 
-  Set& set_of(const Call& call) noexcept;
-  const RepeatedCall* find_in_set(const Call& call) noexcept;
+  static std::uint64_t hash_of(const Call& call) noexcept {
+    return RepeatedCall::compared(words_of(call, call.count)).hash;
+  }
+  static std::size_t set_of(std::uint64_t hash) noexcept { return hash >> (64 - kSetBits); }
 
   std::array<Set, std::size_t{1} << kSetBits> sets_;
-  const RepeatedCall* last_ = nullptr;
 };
 
 }  // namespace wreath
