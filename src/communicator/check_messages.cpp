@@ -99,8 +99,9 @@ bool are_plain(const ExchangeMessages& messages, Rank me) {
   if (messages.sends.size() != 1 || messages.receives.size() != 1) return false;
   const ExchangeMessage& sent = messages.sends.front();
   const ExchangeMessage& received = messages.receives.front();
-  const bool apart =
-      address(sent) + sent.bytes() <= address(received) || address(received) + received.bytes() <= address(sent);
+  const std::uintptr_t sent_end = address(sent) + sent.bytes();
+  const std::uintptr_t received_end = address(received) + received.bytes();
+  const bool apart = sent_end <= address(received) || received_end <= address(sent);
   return apart && sent.peer != me && received.peer != me && are_of_host(messages);
 }
 

@@ -14,9 +14,6 @@
 namespace wreath {
 namespace {
 
-// These are the calls of this thread's outermost group.
-thread_local GroupCalls* open_calls = nullptr;
-
 Error misused(std::string text) { return {ErrorCode::InvalidUsage, std::move(text), -1}; }
 
 }  // namespace
@@ -59,8 +56,6 @@ Status GroupWork::wait(std::int64_t timeout_ms) {
 }
 
 // ---- the calls of a group ----
-
-GroupCalls* GroupCalls::open() noexcept { return open_calls; }
 
 GroupCalls::OfEngine& GroupCalls::of(const std::shared_ptr<Engine>& engine) {
   for (OfEngine& kept : kept()) {
@@ -172,9 +167,11 @@ Status GroupCalls::run() {
   }
   WREATH_TRY(check());
   OfEngine& only = kept_.front();
+  const bool of_host = are_of_host(only.messages);
+  if (auto done = only.engine->run_now(only.messages, of_host)) return *std::move(done);
   const CallGuard guard(&only.engine->gate());
   if (!guard.entered()) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
-  return only.engine->run(only.messages, are_of_host(only.messages));
+  return only.engine->run(only.messages, of_host);
 }
 
 // ---- the public face ----
@@ -192,7 +189,7 @@ std::shared_ptr<GroupCalls> new_calls() {
 // Ends the keeping of a group with these calls. Returns null where it was launched before.
 std::shared_ptr<GroupCalls> close(std::shared_ptr<GroupCalls>& calls, bool outermost) {
   std::shared_ptr<GroupCalls> closed = std::move(calls);
-  if (closed != nullptr && outermost) open_calls = nullptr;
+  if (closed != nullptr && outermost) GroupCalls::end_keeping();
   if (closed != nullptr && !outermost) closed->close_inside();
   return closed;
 }
@@ -201,12 +198,12 @@ Error launched_before() { return misused("launch: this Group was launched before
 
 }  // namespace
 
-Group::Group() : outermost_(open_calls == nullptr) {
+Group::Group() : outermost_(GroupCalls::open() == nullptr) {
   if (outermost_) {
     calls_ = new_calls();
-    open_calls = calls_.get();
+    calls_->begin_keeping();
   } else {
-    calls_ = open_calls->shared_from_this();
+    calls_ = GroupCalls::open()->shared_from_this();
     calls_->open_inside();
   }
 }

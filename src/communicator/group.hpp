@@ -38,18 +38,13 @@ struct StreamedMessage {
   Stream* stream;
 };
 
-// Returns the call of sends and receives in a stream; null stands for none.
-inline Call exchange_in(Stream* stream) {
-  Call exchange;
-  exchange.collective = Collective::Exchange;
-  exchange.stream = stream;
-  return exchange;
-}
-
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
   // Returns the calls of this thread's open Group, or null where no Group is open.
-  static GroupCalls* open() noexcept;
+  static GroupCalls* open() noexcept { return open_; }
+  // Opens and closes these calls for this thread.
+  void begin_keeping() noexcept { open_ = this; }
+  static void end_keeping() noexcept { open_ = nullptr; }
 
   // Keeps a call whose arguments were checked.
   void keep(const std::shared_ptr<Engine>& engine, const Call& call);
@@ -79,6 +74,9 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
     Stream* stream = nullptr;  // the messages' stream
     std::vector<std::shared_ptr<Operation>> operations;
   };
+  // These are the calls of this thread's outermost Group.
+  static inline constinit thread_local GroupCalls* open_ = nullptr;
+
   std::span<OfEngine> kept() { return {kept_.data(), count_}; }
   std::span<const OfEngine> kept() const { return {kept_.data(), count_}; }
   OfEngine& of(const std::shared_ptr<Engine>& engine);

@@ -59,7 +59,7 @@ struct Communicator::Impl {
     return engine->run_again(call);
   }
   // Runs one message, now or with the thread's open Group.
-  Status run(Direction direction, const ExchangeMessage& message);
+  Status run(Direction direction, const StreamedMessage& message);
   // Starts one message, now or with the thread's open Group.
   Result<Work> start(Direction direction, const StreamedMessage& message);
 

@@ -9,7 +9,14 @@
 namespace wreath {
 namespace {
 
-Status check_message(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
+// Says whether a message is plainly right: a small one between ranks, in memory of the host.
+bool is_plain(const ExchangeMessage& message, const Engine& engine) {
+  return static_cast<std::size_t>(message.dtype) < kDataTypeCount && message.peer >= 0 &&
+         message.peer < engine.ranks() && message.peer != engine.rank() && message.count <= kSmallMessageBytes &&
+         message.data != nullptr && !may_have_device_memory.load(std::memory_order_relaxed);
+}
+
+Status check_in_full(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
   const auto& [message, stream] = streamed;
   const bool sends = direction == Direction::Send;
   if (static_cast<std::size_t>(message.dtype) >= kDataTypeCount) {
@@ -42,6 +49,10 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
   return {};
 }
 
+Status check_message(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
+  return is_plain(streamed.message, engine) ? Status() : check_in_full(direction, streamed, engine);
+}
+
 std::string_view name_of(Direction direction) { return direction == Direction::Send ? "send" : "recv"; }
 
 ExchangeMessages alone(Direction direction, const ExchangeMessage& message) {
@@ -56,18 +67,15 @@ ExchangeMessage message_of(const void* data, std::size_t count, DataType dtype, 
 
 }  // namespace
 
-Status Communicator::Impl::run(Direction direction, const ExchangeMessage& message) {
-  return make([&] { return name_of(direction); },
-              [&] {
-                return check_message(direction, {message, nullptr}, *engine);
-              },
+Status Communicator::Impl::run(Direction direction, const StreamedMessage& message) {
+  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Status {
                 if (GroupCalls* group = GroupCalls::open()) {
-                  group->keep(engine, direction, {message, nullptr});
+                  group->keep(engine, direction, message);
                   return {};
                 }
-                ExchangeMessages messages = alone(direction, message);
-                return own.run(messages, device_of(message.data) == nullptr);
+                ExchangeMessages messages = alone(direction, message.message);
+                return own.run(messages, device_of(message.message.data) == nullptr);
               });
 }
 
@@ -87,7 +95,7 @@ Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessag
 
 Status Communicator::send(const void* input, std::size_t count, DataType dtype, Rank to) {
   if (!impl_) return not_made();
-  return impl_->run(Direction::Send, message_of(input, count, dtype, to));
+  return impl_->run(Direction::Send, {message_of(input, count, dtype, to), nullptr});
 }
 Result<Work> Communicator::send_async(const void* input, std::size_t count, DataType dtype, Rank to, Stream* stream) {
   if (!impl_) return not_made();
@@ -95,7 +103,7 @@ Result<Work> Communicator::send_async(const void* input, std::size_t count, Data
 }
 Status Communicator::recv(void* output, std::size_t count, DataType dtype, Rank from) {
   if (!impl_) return not_made();
-  return impl_->run(Direction::Receive, message_of(output, count, dtype, from));
+  return impl_->run(Direction::Receive, {message_of(output, count, dtype, from), nullptr});
 }
 Result<Work> Communicator::recv_async(void* output, std::size_t count, DataType dtype, Rank from, Stream* stream) {
   if (!impl_) return not_made();

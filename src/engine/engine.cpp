@@ -204,9 +204,6 @@ Error Engine::still_held(Operation& operation) {
   return error;
 }
 
-// Returns the result of an operation that was driven. After a failure it may not be over yet.
-Status Engine::result(Operation& operation) { return operation.over() ? operation.status() : wait(operation, -1); }
-
 Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
   return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity(), text, timeout_ms)};
 }

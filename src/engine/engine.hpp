@@ -57,6 +57,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::optional<Status> run_again(const Call& call);
   // Runs checked sends and receives to their end. It leaves another list in `messages`, which the caller may fill anew.
   Status run(ExchangeMessages& messages, bool of_host);
+  // Does the same, and takes the gate itself. Returns nullopt where something is in flight or prevents the call.
+  std::optional<Status> run_now(ExchangeMessages& messages, bool of_host);
   // Makes an operation of a checked call. The operation has copies of the call's counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
   // Makes an operation of checked sends and receives. It takes a turn among the calls but has no number of theirs. The
@@ -145,7 +147,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   Status end_work(std::string_view call);
   Error still_held(Operation& operation);
-  Status result(Operation& operation);
   void stay(const Error& reason);
   Status prepare_own(DeviceSegments segments);
   int ranks_of_host() const;
@@ -157,7 +158,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
   bool finish_alone(Operation& operation);
-  std::uint64_t run_pair(ExchangeMessages& messages, bool of_host);
+  std::uint64_t run_small(ExchangeMessages& messages, bool of_host);
+  void receive_small(std::vector<ExchangeMessage>& receives);
+  Status run_exchange(ExchangeMessages& messages, bool of_host);
+  Status finish_immediate(Operation& operation);
   void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
   bool await_undriven(const Deadline& deadline) const;

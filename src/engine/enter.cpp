@@ -112,11 +112,10 @@ Status Engine::run(const Call& call) {
   enter(operation);
   if (finish_alone(operation)) {
     release_token();
-  } else {
-    queue_.begin_immediate();
-    drive_until_over(operation, Deadline::after_ms(-1));
+    return operation.status();
   }
-  return result(operation);
+  queue_.begin_immediate();
+  return finish_immediate(operation);
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
@@ -148,62 +147,84 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.record = record;
   operation.choice = last->choice();
   driver_.begin_small(operation);
-  driver_.drive(operation, Deadline::after_ms(-1));
-  // The token still keeps other threads out.
-  const std::optional<Status> status = operation.over() ? std::optional(operation.status()) : std::nullopt;
-  release_token();
-  return status ? *status : wait(operation, -1);
+  return finish_immediate(operation);
 }
 
-// Enters messages and quickly does those that plain code can do; it takes these out of `messages`. It writes the record
-// while the message is on its way.
-std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
-  exchange_log_.enter(messages, rank());
-  const MessagePair pair = trace_ == nullptr && of_host ? pair_of(*this, messages) : MessagePair();
+// Enters messages and quickly does those that plain code can do; it takes these out of `messages`. It does all that a
+// send can do without while the message is on its way.
+std::uint64_t Engine::run_small(ExchangeMessages& messages, bool of_host) {
+  const bool plain = trace_ == nullptr && of_host;
   const CopyKernels& copies = copy_kernels();
-  if (pair.sent.fifo != nullptr) publish_message(pair.sent, copies);
+  exchange_log_.enter(Direction::Send, messages.sends, rank());
+  const OutgoingMessage sent = plain ? outgoing_of(*this, messages.sends) : OutgoingMessage();
+  if (sent.fifo != nullptr) publish_message(sent, copies);
+  exchange_log_.enter(Direction::Receive, messages.receives, rank());
   const std::uint64_t record = record_messages(recorder_, messages, rank());
-  if (pair.sent.fifo != nullptr) {
-    driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
+  if (sent.fifo != nullptr) {
+    driver_.wire().add(Collective::Exchange, {sent.bytes, 0});
     driver_.doorbells().ring();
     const Rank peer = messages.sends.front().peer;
     messages.sends.clear();
     if (const Status announced = links_->announce(*control_, peer); !announced) {
       fail(announced.error().code, rank(), announced.error().message);
     }
+    if (!messages.receives.empty()) prepare_next(*sent.fifo);
   }
-  if (pair.received.fifo == nullptr) return record;
+  if (plain && messages.sends.empty()) receive_small(messages.receives);
+  return record;
+}
+
+// Takes a message that is small, the only one and soon here out of `receives`.
+void Engine::receive_small(std::vector<ExchangeMessage>& receives) {
+  const IncomingMessage received = incoming_of(*this, receives);
+  if (received.fifo == nullptr) return;
+  const CopyKernels& copies = copy_kernels();
   IdlePolicy& idle_policy = driver_.idle_policy();
   for (std::uint32_t look = 0; look <= idle_policy.small_looks(); ++look) {
-    if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) break;
-    if (take_message(pair.received, copies) != Advance::Done) continue;
-    messages.receives.clear();
+    if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) return;
+    if (take_message(received, copies) != Advance::Done) continue;
+    receives.clear();
     driver_.doorbells().ring();
-    break;
+    return;
   }
-  return record;
+}
+
+std::optional<Status> Engine::run_now(ExchangeMessages& messages, bool of_host) {
+  if (!gate_.try_quick()) return std::nullopt;
+  if (queue_.empty() && !queue_.failed()) return run_exchange(messages, of_host);
+  release_token();
+  return std::nullopt;
 }
 
 Status Engine::run(ExchangeMessages& messages, bool of_host) {
   if (queue_.failed()) return error();
-  Call exchange;
-  exchange.collective = Collective::Exchange;
-  if (!queue_.empty() || !take_idle_token()) {
-    return wait(*begin(prepare(exchange, std::move(messages))), -1);
-  }
-  const std::uint64_t record = run_pair(messages, of_host);
+  if (queue_.empty() && take_idle_token()) return run_exchange(messages, of_host);
+  return wait(*begin(prepare(exchange_in(nullptr), std::move(messages))), -1);
+}
+
+// Runs messages while nothing is in flight. The caller holds the token, but no longer on return.
+Status Engine::run_exchange(ExchangeMessages& messages, bool of_host) {
+  const std::uint64_t record = run_small(messages, of_host);
   if (messages.empty()) {
     recorder_.done(record);
     release_token();
     return {};
   }
   Operation& operation = queue_.immediate();
-  operation.reset(exchange);
+  operation.reset(exchange_in(nullptr));
   std::swap(operation.messages, messages);
   operation.record = record;
   queue_.begin_immediate();
-  drive_until_over(operation, Deadline::after_ms(-1));
-  return result(operation);
+  return finish_immediate(operation);
+}
+
+// Drives the immediate operation to its end. The caller holds the token, but no longer on return.
+Status Engine::finish_immediate(Operation& operation) {
+  driver_.drive(operation, Deadline::after_ms(-1));
+  // The token still keeps other threads out.
+  const std::optional<Status> status = operation.over() ? std::optional(operation.status()) : std::nullopt;
+  release_token();
+  return status ? *status : wait(operation, -1);
 }
 
 std::shared_ptr<Operation> Engine::prepare(const Call& call) {

@@ -34,6 +34,15 @@ std::uint32_t signature_of(const Engine& engine, Direction direction, const Exch
   return signature_of(message, ends, engine.communicator());
 }
 
+// Says whether the messages are one, small, and of a peer that maps memory.
+bool is_one_small(const Engine& engine, const std::vector<ExchangeMessage>& messages) {
+  if (messages.size() != 1) return false;
+  const ExchangeMessage& only = messages.front();
+  const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes);
+  return only.count > 0 && only.bytes() <= most && only.peer != engine.rank() &&
+         engine.links().wire(only.peer) == nullptr;
+}
+
 Question question_of(const ExchangeMessages& messages, const Step& step) {
   const bool sends = step.op == StepOp::Send;
   const ExchangeMessage& message = sends ? messages.sends[step.source_part] : messages.receives[step.target_part];
@@ -107,30 +116,21 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
   return launch;
 }
 
-MessagePair pair_of(const Engine& engine, const ExchangeMessages& messages) {
-  const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes);
-  const auto fits = [&](const std::vector<ExchangeMessage>& all) {
-    if (all.empty()) return true;
-    const ExchangeMessage& only = all.front();
-    return all.size() == 1 && only.count > 0 && only.bytes() <= most && only.peer != engine.rank() &&
-           engine.links().wire(only.peer) == nullptr;
-  };
-  MessagePair pair;
-  if (!fits(messages.sends) || !fits(messages.receives)) return pair;
-  if (!messages.sends.empty()) {
-    const ExchangeMessage& message = messages.sends.front();
-    Link& link = *engine.links().link(message.peer);
-    SendFifo& fifo = link.send_fifo(kExchangeLane);
-    if (!link.prepare(kExchangeLane) || !has_credit(fifo)) return pair;
-    pair.sent = {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Send, message),
-                 engine.shape().epoch};
-  }
-  if (!messages.receives.empty()) {
-    const ExchangeMessage& message = messages.receives.front();
-    pair.received = {&engine.links().link(message.peer)->recv_fifo(kExchangeLane), message.data, message.bytes(),
-                     signature_of(engine, Direction::Receive, message), engine.shape().epoch};
-  }
-  return pair;
+OutgoingMessage outgoing_of(const Engine& engine, const std::vector<ExchangeMessage>& sends) {
+  if (!is_one_small(engine, sends)) return {};
+  const ExchangeMessage& message = sends.front();
+  Link& link = *engine.links().link(message.peer);
+  SendFifo& fifo = link.send_fifo(kExchangeLane);
+  if (!link.prepare(kExchangeLane) || !has_credit(fifo)) return {};
+  return {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Send, message), engine.shape().epoch};
+}
+
+IncomingMessage incoming_of(const Engine& engine, const std::vector<ExchangeMessage>& receives) {
+  if (!is_one_small(engine, receives)) return {};
+  const ExchangeMessage& message = receives.front();
+  RecvFifo& fifo = engine.links().link(message.peer)->recv_fifo(kExchangeLane);
+  return {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Receive, message),
+          engine.shape().epoch};
 }
 
 std::string describe(const ExchangeMessages& messages) {

@@ -38,13 +38,11 @@ std::string describe(const ExchangeMessages& messages);
 // Returns the bytes from the lowest address to the end of the last message.
 std::span<const std::byte> extent_of(const std::vector<ExchangeMessage>& messages);
 
-// A MessagePair has small messages, at most one each way. Their peers map memory and have room for them at once. A
-// message that is not there has no FIFO.
-struct MessagePair {
-  OutgoingMessage sent;
-  IncomingMessage received;
-};
-// Returns the pair of entered messages. Where they are not such a pair, neither has a FIFO.
-MessagePair pair_of(const Engine& engine, const ExchangeMessages& messages);
+// Returns the entered send where it is the only one, small, and goes at once to a peer that maps memory. Otherwise it
+// has no FIFO.
+OutgoingMessage outgoing_of(const Engine& engine, const std::vector<ExchangeMessage>& sends);
+// Returns the entered receive where it is the only one, small, and from a peer that maps memory. Otherwise it has no
+// FIFO.
+IncomingMessage incoming_of(const Engine& engine, const std::vector<ExchangeMessage>& receives);
 
 }  // namespace wreath

@@ -13,12 +13,9 @@ void ExchangeLog::enter(ExchangeMessage& message, Side& side) {
   side.entered.store(message.number, std::memory_order_release);
 }
 
-void ExchangeLog::enter(ExchangeMessages& messages, Rank me) {
-  for (ExchangeMessage& message : messages.sends) {
-    if (message.peer != me) enter(message, side(Direction::Send, message.peer));
-  }
-  for (ExchangeMessage& message : messages.receives) {
-    if (message.peer != me) enter(message, side(Direction::Receive, message.peer));
+void ExchangeLog::enter(Direction direction, std::vector<ExchangeMessage>& messages, Rank me) {
+  for (ExchangeMessage& message : messages) {
+    if (message.peer != me) enter(message, side(direction, message.peer));
   }
 }
 

@@ -24,7 +24,12 @@ class ExchangeLog {
   explicit ExchangeLog(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
 
   // Numbers the messages of an operation that is entered. One thread at a time may call it.
-  void enter(ExchangeMessages& messages, Rank me);
+  void enter(ExchangeMessages& messages, Rank me) {
+    enter(Direction::Send, messages.sends, me);
+    enter(Direction::Receive, messages.receives, me);
+  }
+  // Does so for the messages of one direction.
+  void enter(Direction direction, std::vector<ExchangeMessage>& messages, Rank me);
 
   // Any thread may call the functions below.
 

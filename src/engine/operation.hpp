@@ -29,6 +29,14 @@ class Completion {
   virtual Status wait(std::int64_t timeout_ms) = 0;
 };
 
+// Returns the call of sends and receives in a stream; null stands for none.
+inline Call exchange_in(Stream* stream) {
+  Call exchange;
+  exchange.collective = Collective::Exchange;
+  exchange.stream = stream;
+  return exchange;
+}
+
 class Operation {
  public:
   Operation() = default;

@@ -4,9 +4,11 @@
 #include <locale.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 
 #include "tests/support/processes.hpp"
@@ -235,6 +237,40 @@ TEST(Usage, TwoThreadsAtOnceGetAnErrorAndNoHang) {
   std::vector<float> theirs(1000);
   EXPECT_TRUE(ranks[1].all_reduce(std::span<float>(theirs))) << "the first call goes on";
   threads[0].join();
+}
+
+// Returns the status of a group in which the rank swaps an element with the other rank.
+Status swap(Communicator& communicator, float& value) {
+  const Rank other = 1 - communicator.rank();
+  const float sent = value;
+  Group group;
+  EXPECT_TRUE(communicator.send(&sent, 1, DataType::Float32, other));
+  EXPECT_TRUE(communicator.recv(&value, 1, DataType::Float32, other));
+  return group.run();
+}
+
+TEST(Usage, AGroupThatWaitsKeepsOtherThreadsOut) {
+  auto ranks = Communicator::create_local(2, quick()).value();
+  std::array<float, 2> values{1, 2};
+  Status first;
+  std::thread thread([&] { first = swap(ranks[0], values[0]); });
+  sleep_ms(50);
+  float spare = 3;
+  for (const auto& call : std::initializer_list<std::function<Status()>>{
+           [&] { return ranks[0].all_reduce(&spare, &spare, 1, DataType::Float32); },
+           [&] { return swap(ranks[0], spare); },
+       }) {
+    const Status status = call();
+    EXPECT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::InvalidUsage);
+    EXPECT_NE(status.error().message.find("another thread"), std::string::npos) << status.error().message;
+  }
+  EXPECT_EQ(spare, 3);
+  const Status second = swap(ranks[1], values[1]);
+  EXPECT_TRUE(second) << second.error().message;
+  thread.join();
+  EXPECT_TRUE(first) << first.error().message;
+  EXPECT_EQ(values, (std::array<float, 2>{2, 1}));
 }
 
 TEST(Usage, AWaitThatEndsEarlyHarmsNothing) {
