@@ -14,6 +14,7 @@
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"
+#include "wreath/wire_counts.hpp"
 #include "wreath/work.hpp"
 
 namespace wreath {
@@ -271,6 +272,9 @@ class Communicator {
   // Exchange. Any thread may call it. With a pinned algorithm the sum over all ranks is a closed form: ring all_reduce
   // of S bytes moves 2 (n - 1) S.
   WireBytes wire_bytes(Collective collective) const noexcept;
+  // Returns what this rank's links have counted, an entry for each transport that counts. It waits until no other
+  // thread is inside a call.
+  std::vector<WireCounts> wire_counts() const;
 
  private:
   struct Impl;

@@ -12,6 +12,7 @@
 #include "wreath/endpoint.hpp"
 #include "wreath/link.hpp"
 #include "wreath/result.hpp"
+#include "wreath/wire_counts.hpp"
 
 namespace wreath {
 
@@ -23,6 +24,8 @@ class Transport {
   virtual Status reachable(const Endpoint& self, const Endpoint& peer) const = 0;
   virtual Result<Offer> offer(const Endpoint& peer) = 0;
   virtual Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) = 0;
+  // Returns what its links have counted, without the transport's name. Only the driver of the links calls it.
+  virtual WireCounts counts() const { return {}; }
 };
 
 class OwnSegment;  // src/fifo/segment.hpp

@@ -34,6 +34,7 @@ class Member {
     return exchange(transfers, dtype);
   }
   virtual std::string plan_for(Collective collective, std::size_t bytes) const = 0;
+  virtual std::vector<WireCounts> wire_counts() const { return {}; }
 };
 
 // The member of a real communicator, which must live longer than the member.
@@ -49,6 +50,7 @@ class CommunicatorMember : public Member {
   std::string plan_for(Collective collective, std::size_t bytes) const override {
     return communicator_.plan_for(collective, bytes);
   }
+  std::vector<WireCounts> wire_counts() const override { return communicator_.wire_counts(); }
 
  private:
   Communicator& communicator_;

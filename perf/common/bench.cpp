@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 
 namespace wreath::perf {
@@ -148,6 +149,15 @@ template <typename Call>
 Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   WREATH_TRY(settle());
   WREATH_TRY(barrier(member_));
+  if (options_.counters) add_counters(timing.counters, member_.wire_counts(), -1);
+  const Status done = timed_alone(calls, each, timing, call);
+  if (options_.counters) add_counters(timing.counters, member_.wire_counts());
+  return done;
+}
+
+// Runs the calls and adds their time.
+template <typename Call>
+Status Bench::timed_alone(int calls, bool each, Timing& timing, Call call) const {
   const auto all = [&]() -> Status {
     for (int i = 0; i < calls; ++i) WREATH_TRY(call(i));
     return {};
@@ -297,10 +307,12 @@ Result<Timing> Bench::in_place(const Case& work) {
 Result<Timing> combine(Member& member, const Options& options, const Timing& mine) {
   std::vector<double> numbers{mine.time_us, static_cast<double>(mine.wrong), static_cast<double>(mine.out_of_bounds)};
   numbers.insert(numbers.end(), mine.iterations_us.begin(), mine.iterations_us.end());
+  if (options.counters) std::ranges::copy(numbers_of(mine.counters), std::back_inserter(numbers));
   const auto all = gather(member, numbers);
   if (!all) return all.error();
   Timing result;
   result.iterations = mine.iterations;
+  add_counters(result.counters, mine.counters, 0);
   std::vector<double> times;
   result.iterations_us.resize(mine.iterations_us.size());
   for (int rank = 0; rank < member.ranks(); ++rank) {
@@ -311,6 +323,8 @@ Result<Timing> combine(Member& member, const Options& options, const Timing& min
     for (std::size_t i = 0; i < result.iterations_us.size(); ++i) {
       result.iterations_us[i] = std::max(result.iterations_us[i], of_rank[3 + i]);
     }
+    if (options.counters)
+      add_numbers(result.counters, {of_rank + 3 + result.iterations_us.size(), numbers_of_counters()});
   }
   result.time_us = average_of(options.average, times);
   return result;

@@ -16,6 +16,7 @@
 #include "perf/base/pattern.hpp"
 #include "perf/common/buffers.hpp"
 #include "perf/common/collectives.hpp"
+#include "perf/common/counters.hpp"
 #include "perf/common/options.hpp"
 
 namespace wreath::perf {
@@ -27,6 +28,7 @@ struct Timing {
   std::uint64_t out_of_bounds = 0;    // guard bytes that were overwritten
   std::vector<double> iterations_us;  // -I: each timed call
   int iterations = 0;                 // timed calls
+  Counters counters;                  // --counters: of the timed calls
 };
 
 class Bench {
@@ -57,6 +59,8 @@ class Bench {
   Status time_repeated(int calls, Timing& timing);
   template <typename Call>
   Status timed(int calls, bool each, Timing& timing, Call call) const;
+  template <typename Call>
+  Status timed_alone(int calls, bool each, Timing& timing, Call call) const;
   bool checks() const { return options_.check > 0; }
 
   std::size_t bytes(std::size_t elements) const { return elements * size_of(work_.kind.dtype); }

@@ -96,6 +96,23 @@ Json repeats(const Measurement& m) {
   return {{"samples_us", m.samples_us}, {"low_us", spread.low}, {"high_us", spread.high}};
 }
 
+// Returns the counts of the timed calls of all ranks by transport, as they are and for each MiB of messages.
+Json counters(const Measurement& m) {
+  Json json = Json::object();
+  for (const WireCounts& entry : m.counters) {
+    Json counts = {{"message_bytes", entry.bytes}};
+    Json per_mib = Json::object();
+    for (const WireCounts::Count& count : entry.counts) {
+      const auto value = per_mebibyte(entry, count);
+      counts[std::string(count.name)] = count.number;
+      per_mib[std::string(count.name)] = value ? Json(*value) : Json(nullptr);
+    }
+    counts["per_mib"] = std::move(per_mib);
+    json[std::string(entry.transport)] = std::move(counts);
+  }
+  return json;
+}
+
 // Returns a plan's words such as "lanes=1" by name. The first word of the plan is the algorithm.
 Json plan_json(const std::string& plan) {
   Json json = {{"text", plan}, {"algorithm", plan.substr(0, plan.find(' '))}};
@@ -135,6 +152,10 @@ Json result(const Report& report, const ReportRow& row) {
                               {"plan", row.peer->plan},
                               {"samples_us", row.peer->samples_us}};
   }
+  if (report.options.counters) {
+    json["wreath"]["counters"] = {{"out_of_place", counters(row.out_of_place)},
+                                  {"in_place", row.in_place ? counters(*row.in_place) : Json(nullptr)}};
+  }
   if (report.options.repeats > 1) {
     json["wreath"]["out_of_place"] = repeats(row.out_of_place);
     json["wreath"]["in_place"] = row.in_place ? repeats(*row.in_place) : Json(nullptr);
@@ -164,6 +185,7 @@ Json own_keys(const Report& report) {
                {"flag_ns", report.flag_ns > 0 ? Json(report.flag_ns) : Json(nullptr)},
                {"limit", report.limit_name.empty() ? Json(nullptr) : Json(report.limit_name)},
                {"notes", report.warnings}};
+  if (o.counters) json["counters"] = counters_note(report.counters, report.transport);
   json["cores"] = report.flag_ns > 0 ? Json(core_distance(report.flag_ns)) : Json(nullptr);
   json["machine"] = {{"host", report.ranks.empty() ? "" : report.ranks.front().host},
                      {"cpu", report.ranks.empty() ? "" : report.ranks.front().cpu}};

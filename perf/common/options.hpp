@@ -45,6 +45,7 @@ struct Options {
   int graph_launches = 0;  // -G; 0: calls are not captured
   bool pin = true;
   bool limits = false;
+  bool counters = false;
   std::string json_file;
   std::string csv_file;
   std::string html_file;

@@ -35,7 +35,8 @@ struct Measurement {
   std::vector<double> samples_us;
   // The interval that holds the median with 90 %, where there are enough samples.
   std::optional<Interval> interval_us;
-  int calls = 0;  // timed calls
+  int calls = 0;      // timed calls
+  Counters counters;  // --counters: of all repeats
 };
 
 // The time of the peer (--peer) out of place, in turns with the row's.
@@ -76,6 +77,8 @@ struct Report {
   bool has_slots = false;
   // The time of a flag from core to core; 0: not measured.
   double flag_ns = 0;
+  // --counters: the counts that rows have, of the transports of rank 0's links.
+  Counters counters;
   std::vector<std::string> warnings;
   std::string start_time;
   std::string end_time;

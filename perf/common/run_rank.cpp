@@ -87,6 +87,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   report.commit = WREATH_COMMIT;
   report.clock_ns = clock_cost_ns();
   report.start_time = now_text();
+  if (options.counters) report.counters = member.wire_counts();
   if (options.limits && report.limit_name.empty()) {
     report.warnings.emplace_back("no limit: it needs a core for each rank, and two ranks over tcp");
   }

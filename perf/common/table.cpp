@@ -71,6 +71,33 @@ std::string measured_head(const Report& report, bool names) {
   return text;
 }
 
+// Returns the width of a column of counts.
+std::size_t width_of(const std::string& name) { return std::max<std::size_t>(name.size(), 7); }
+
+std::string counter_heads(const Report& report, bool names) {
+  std::string text;
+  for (const std::string& name : column_names(report.counters)) {
+    text += fmt::format("  {:>{}}", names ? name : "(/MiB)", width_of(name));
+  }
+  return text;
+}
+
+std::string counter_values(const Report& report, const Measurement& measured) {
+  std::vector<std::string> values;
+  for (const WireCounts& entry : measured.counters) {
+    for (const WireCounts::Count& count : entry.counts) {
+      const auto value = per_mebibyte(entry, count);
+      values.push_back(value ? fitted(*value, 7) : "-");
+    }
+  }
+  std::string text;
+  const std::vector<std::string> names = column_names(report.counters);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += fmt::format("  {:>{}}", i < values.size() ? values[i] : "-", width_of(names[i]));
+  }
+  return text;
+}
+
 std::string column_heads(const Report& report) {
   const bool stamps = report.options.timestamps;
   const bool limit = !report.limit_name.empty();
@@ -89,6 +116,7 @@ std::string column_heads(const Report& report) {
     if (report.has_slots) text += fmt::format("  {:>7}", names ? "slots" : "(us)");
     if (!report.options.peer.empty())
       text += fmt::format("  {:>7}  {:>7}", names ? "peer" : "(us)", names ? "ratio" : "");
+    text += counter_heads(report, names);
     if (stamps) text += fmt::format("  {:>19}", names ? "timestamp" : "");
     text += names ? "  algorithm\n" : "\n";
   }
@@ -151,6 +179,7 @@ Measurement measurement_of(const Report& report, const Case& work, const Timing&
   if (timing.iterations_us.size() > skip) m.iterations = summarize(std::span(timing.iterations_us).subspan(skip));
   m.iterations_us = timing.iterations_us;
   m.calls = timing.iterations;
+  m.counters = timing.counters;
   return m;
 }
 
@@ -164,6 +193,7 @@ ReportRow repeated(const Report& report, const std::vector<ReportRow>& rows) {
       const Measurement& each = *direction(row);
       samples.push_back(each.time_us);
       timing.wrong += each.wrong.value_or(0);
+      add_counters(timing.counters, each.counters);
     }
     timing.time_us = median(samples);
     timing.iterations = merged.calls;
@@ -231,6 +261,10 @@ std::string table_head(const Report& report) {
   if (!o.peer.empty()) {
     text += fmt::format("# Peer: {}, in turns, out of place; ratio: its time over this library's\n", o.peer);
   }
+  if (o.counters) {
+    text += fmt::format("# Counters, of all ranks out of place, for each MiB of their messages: {}\n",
+                        counters_note(report.counters, report.transport));
+  }
   for (const std::string& warning : report.warnings) text += fmt::format("# Note: {}\n", warning);
   text += "# Using devices\n";
   for (const RankLine& line : report.ranks) {
@@ -249,6 +283,7 @@ std::string table_row(const Report& report, const ReportRow& row) {
   if (!report.limit_name.empty()) text += limit(row.limit_us);
   if (report.has_slots) text += limit(row.slots_us);
   if (row.peer) text += fmt::format("  {}  {:>7.3f}", fitted(row.peer->time_us, 7), row.peer->ratio);
+  text += counter_values(report, row.out_of_place);
   if (report.options.timestamps) text += fmt::format("  {:>19}", row.timestamp);
   return text + "  " + plan_note(row.plan) + "\n";
 }

@@ -213,6 +213,11 @@ WireBytes Communicator::wire_bytes(Collective collective) const noexcept {
   return impl_->engine->wire_bytes(collective);
 }
 
+std::vector<WireCounts> Communicator::wire_counts() const {
+  if (!impl_ || impl_->inherited()) return {};
+  return impl_->engine->wire_counts();
+}
+
 bool Work::done() const noexcept { return operation_ == nullptr || operation_->over(); }
 
 Status Work::wait(std::int64_t timeout_ms) {

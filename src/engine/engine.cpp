@@ -252,6 +252,15 @@ int Engine::begin_wait(std::vector<int>& descriptors) {
 
 void Engine::end_wait() { driver_.end_wait(); }
 
+// The driver writes the counts.
+std::vector<WireCounts> Engine::wire_counts() {
+  const CallGate::Wish wish(gate_);
+  while (!try_token()) std::this_thread::yield();
+  std::vector<WireCounts> counts = links_->counts();
+  release_token();
+  return counts;
+}
+
 Progressed Engine::progressed(Rank peer) const {
   const std::uint64_t calls = entered_.history.calls();
   const MessageCounts counts = exchange_log_.counts(peer);

@@ -94,6 +94,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
   WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
+  std::vector<WireCounts> wire_counts();
   // Communicator::plan_for documents the text.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }
 

@@ -434,6 +434,18 @@ std::string Links::describe(Rank peer) const {
   return names_[at] + way(wires_[at]) + more_[at];
 }
 
+std::vector<WireCounts> Links::counts() const {
+  std::vector<WireCounts> all;
+  for (const Candidate& each : candidates_) {
+    if (std::ranges::find(transports_, each.name) == transports_.end()) continue;
+    WireCounts counts = each.transport->counts();
+    if (counts.counts.empty()) continue;
+    counts.transport = each.name;
+    all.push_back(std::move(counts));
+  }
+  return all;
+}
+
 Status Links::announce(Members& control, Rank peer) {
   Link* const linked = link(peer);
   if (linked == nullptr || linked->mapped() == nullptr || !segment_->has_announcements(peer)) return {};

@@ -88,6 +88,8 @@ class Links {
   OwnSegment& segment() const { return *segment_; }
   // Describes a link, for example as "shm", "shm, single copy" or "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
+  // Returns the counts of the transports that link this rank to peers, of those that count.
+  std::vector<WireCounts> counts() const;
   // Tells a peer of regions that slots will name.
   Status announce(Members& control, Rank peer);
   // Tells all peers.

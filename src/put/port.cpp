@@ -10,6 +10,18 @@ namespace wreath {
 PutPort::PutPort(std::unique_ptr<Adapter> adapter)
     : adapter_(std::move(adapter)), limits_(adapter_->limits()), registrations_(*adapter_) {}
 
+WireCounts PutPort::wire_counts() const {
+  const PutCounts& all = counts_;
+  return {{},
+          all.bytes,
+          {{"messages", all.messages()},
+           {"puts", all.puts},
+           {"doorbells", all.doorbells},
+           {"completions", all.completions},
+           {"registrations", all.registrations + registrations_.made()},
+           {"copied_bytes", all.copied_bytes}}};
+}
+
 Result<std::unique_ptr<Channel>> PutPort::make_channel(std::uint32_t tells, PutEventTaker& taker) {
   auto channel = adapter_->make_channel(tells);
   if (!channel) return channel;
@@ -26,6 +38,7 @@ Status PutPort::poll() {
   for (;;) {
     const auto count = adapter_->poll(events_);
     if (!count) return count.error();
+    counts_.completions += *count;
     for (std::size_t i = 0; i < *count; ++i) {
       const std::size_t index = events_[i].channel;
       if (index < takers_.size() && takers_[index] != nullptr) takers_[index]->take(events_[i]);

@@ -15,6 +15,7 @@
 #include "src/put/adapter.hpp"
 #include "src/put/registrations.hpp"
 #include "wreath/result.hpp"
+#include "wreath/wire_counts.hpp"
 
 namespace wreath {
 
@@ -27,12 +28,18 @@ struct PutCounts {
   std::uint64_t copied = 0;        // from memory that is not registered to where they could have been staged
   std::uint64_t by_reference = 0;  // where the caller has them
 
+  std::uint64_t bytes = 0;         // of all these messages
+  std::uint64_t copied_bytes = 0;  // of those that were copied, also beside a header
+
   std::uint64_t tails = 0;     // rests of messages that are longer than the largest put
   std::uint64_t repeated = 0;  // messages that were put again over new channels
   std::uint64_t credits = 0;
   std::uint64_t puts = 0;
   std::uint64_t doorbells = 0;
+  std::uint64_t completions = 0;    // events of the adapter
   std::uint64_t registrations = 0;  // of slots and staging memory; regions are counted where they are registered
+
+  std::uint64_t messages() const { return inlined + staged_small + staged + copied + by_reference; }
 };
 
 // A link takes the events of its channels.
@@ -50,6 +57,8 @@ class PutPort {
   const PutLimits& limits() const { return limits_; }
   PutCounts& counts() { return counts_; }
   const Registrations& registrations() const { return registrations_; }
+  // Returns the counts that people ask for.
+  WireCounts wire_counts() const;
 
   // Makes a channel whose events `taker` gets, until remove().
   Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells, PutEventTaker& taker);

@@ -48,6 +48,7 @@ std::optional<Registrations::Entry> Registrations::registered(const std::byte* d
   entry = {region->id(), region->data(), region->bytes(), 0, {}};
   const auto made = adapter_.register_memory({region->data(), region->bytes()}, remote_);
   if (made) {
+    ++made_;
     entry.registration = *made;
     entry.remote = adapter_.name(*made);
   } else if (!told_) {

@@ -36,6 +36,8 @@ class Registrations final : private ReleaseWatcher {
   std::optional<RegisteredMemory> find(const void* data, std::size_t bytes);
   // Counts the registrations that there are now.
   std::size_t count() const;
+  // Counts those that find() ever made. The caller of find() asks.
+  std::uint64_t made() const { return made_; }
 
  private:
   struct Entry {
@@ -51,6 +53,7 @@ class Registrations final : private ReleaseWatcher {
   Adapter& adapter_;
   const bool remote_;
   bool told_ = false;  // of a refusal
+  std::uint64_t made_ = 0;
   // The last found entry serves until any region is released.
   Entry last_;
   std::uint64_t last_releases_ = 0;

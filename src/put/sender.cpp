@@ -122,12 +122,15 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes));
   if (shape_.checked) header.checksum = checksum_of(header, {message.data, message.bytes});
   encode(header, header_slot);
+  PutCounts& counts = port_.counts();
+  counts.bytes += slot.bytes;
   const std::size_t beside = is_small(slot.bytes) ? slot.bytes : 0;
+  counts.copied_bytes += beside;
   if (beside > 0) std::memcpy(header_slot + kPutHeaderBytes, message.data, beside);
   const bool inlined = kPutHeaderBytes + beside <= port_.limits().inline_bytes;
   if (!inlined) WREATH_TRY(lane.outgoing.make_registered(false));
   if (!is_small(slot.bytes)) return find_memory(lane, slot, message);
-  ++(inlined ? port_.counts().inlined : port_.counts().staged_small);
+  ++(inlined ? counts.inlined : counts.staged_small);
   return {};
 }
 
@@ -148,6 +151,7 @@ Status PutSender::find_memory(PutLane& lane, const SlotHeader& slot, SentMessage
     std::memcpy(copy, message.data, message.bytes);
     copied_ += message.bytes;
     ++port_.counts().copied;
+    port_.counts().copied_bytes += message.bytes;
     message.data = copy;
     registration = port_.find(copy, message.bytes);
     if (!registration) return registration.error();

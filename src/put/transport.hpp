@@ -22,6 +22,7 @@ class PutTransport final : public Transport {
   Result<Offer> offer(const Endpoint& peer) override;
   // Returns Mismatch for an offer that no correct peer makes, and for a peer that got no offer.
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override;
+  WireCounts counts() const override { return port_->wire_counts(); }
 
  private:
   PutTransport(std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options)

@@ -18,6 +18,7 @@ class FaultyTransport final : public Transport {
     if (!link) return link;
     return std::unique_ptr<Link>(std::make_unique<FaultyLink>(std::move(*link), shape_, self_, peer.rank, rates_));
   }
+  WireCounts counts() const override { return inner_->counts(); }
 
  private:
   std::unique_ptr<Transport> inner_;

@@ -25,8 +25,8 @@ ssize_t send_pieces(int socket, iovec* pieces, std::size_t count) {
 
 }  // namespace
 
-FrameBatch::FrameBatch(int socket)
-    : socket_(socket), scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {}
+FrameBatch::FrameBatch(int socket, TcpCounts& counts)
+    : socket_(socket), counts_(counts), scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {}
 
 void FrameBatch::clear() {
   first_piece_ = end_piece_ = 0;
@@ -85,6 +85,7 @@ void FrameBatch::append(const std::byte* data, std::size_t bytes) {
 Result<std::size_t> FrameBatch::send() {
   ssize_t sent;
   do {
+    ++counts_.sends;
     sent = send_pieces(socket_, &pieces_[first_piece_], end_piece_ - first_piece_);
   } while (sent < 0 && errno == EINTR);
   if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)) {

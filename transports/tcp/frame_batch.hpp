@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "transports/tcp/counts.hpp"
 #include "transports/tcp/wire.hpp"
 #include "wreath/result.hpp"
 
@@ -15,7 +16,8 @@ namespace wreath {
 
 class FrameBatch {
  public:
-  explicit FrameBatch(int socket);
+  // The batch adds to `counts`.
+  FrameBatch(int socket, TcpCounts& counts);
 
   // Forgets all frames, sent or not.
   void clear();
@@ -48,6 +50,7 @@ class FrameBatch {
   static constexpr std::size_t kPieces = 96;
 
   int socket_;
+  TcpCounts& counts_;
   std::array<iovec, kPieces> pieces_;
   std::size_t first_piece_ = 0;
   std::size_t end_piece_ = 0;

@@ -30,10 +30,11 @@ ssize_t receive_pieces(int socket, iovec* pieces, std::size_t count) {
 
 }  // namespace
 
-FrameReader::FrameReader(int socket, const FifoShape& shape, Framing framing)
+FrameReader::FrameReader(int socket, const FifoShape& shape, Framing framing, TcpCounts& counts)
     : socket_(socket),
       shape_(shape),
       framing_(framing),
+      counts_(counts),
       buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
 // Begins a large message only in a call that has published nothing yet. The step that waits for it may have to post its
@@ -76,6 +77,7 @@ Result<std::size_t> FrameReader::read() {
     begin_ = 0;
     pieces[0] = {buffer_.get() + end_, remaining_ > 0 ? kFirstRead : wanted()};
   }
+  ++counts_.receives;
   const ssize_t got = receive_pieces(socket_, pieces, count);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::size_t{0};
   stream_ended_ = got <= 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "transports/tcp/counts.hpp"
 #include "transports/tcp/wire.hpp"
 #include "wreath/result.hpp"
 
@@ -15,7 +16,7 @@ namespace wreath {
 
 class FrameReader {
  public:
-  FrameReader(int socket, const FifoShape& shape, Framing framing);
+  FrameReader(int socket, const FifoShape& shape, Framing framing, TcpCounts& counts);
   FrameReader(const FrameReader&) = delete;
   FrameReader& operator=(const FrameReader&) = delete;
   virtual ~FrameReader() = default;
@@ -62,6 +63,7 @@ class FrameReader {
   int socket_;
   FifoShape shape_;
   Framing framing_;
+  TcpCounts& counts_;
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

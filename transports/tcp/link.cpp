@@ -7,13 +7,14 @@
 
 namespace wreath {
 
-TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface)
+TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface, std::shared_ptr<TcpCounts> counts)
     : peer_(peer),
       socket_(std::move(socket)),
       interface_(std::move(interface)),
+      counts_(std::move(counts)),
       lanes_(shape),
-      sender_(socket_.get(), lanes_),
-      receiver_(socket_.get(), lanes_) {}
+      sender_(socket_.get(), lanes_, *counts_),
+      receiver_(socket_.get(), lanes_, *counts_) {}
 
 // The peer may still be reading bytes that the kernel accepted, and they must reach it.
 TcpLink::~TcpLink() {

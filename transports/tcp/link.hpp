@@ -7,12 +7,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "src/base/fd.hpp"
 #include "src/base/socket.hpp"
 #include "src/fifo/wire/lanes.hpp"
+#include "transports/tcp/counts.hpp"
 #include "transports/tcp/receiver.hpp"
 #include "transports/tcp/sender.hpp"
 #include "wreath/link.hpp"
@@ -22,8 +24,8 @@ namespace wreath {
 class TcpLink : public Wire {
  public:
   // `socket` is connected, authenticated, and a stream. Nothing of another protocol may be unread on it. `interface`
-  // names the network interface that it uses.
-  TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface = {});
+  // names the network interface that it uses. The link adds to `counts`.
+  TcpLink(Rank peer, Fd socket, const FifoShape& shape, std::string interface, std::shared_ptr<TcpCounts> counts);
   ~TcpLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
@@ -49,6 +51,7 @@ class TcpLink : public Wire {
   Rank peer_;
   Fd socket_;
   std::string interface_;
+  std::shared_ptr<TcpCounts> counts_;
   WireLanes lanes_;
   TcpSender sender_;
   TcpReceiver receiver_;

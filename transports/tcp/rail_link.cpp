@@ -37,7 +37,8 @@ std::string listed(const std::vector<std::string>& interfaces) {
 // Reads one rail.
 class RailLink::Receiver final : public FrameReader {
  public:
-  Receiver(int socket, RailLink& link) : FrameReader(socket, link.lanes_.shape(), Framing::Parts), link_(link) {}
+  Receiver(int socket, RailLink& link)
+      : FrameReader(socket, link.lanes_.shape(), Framing::Parts, *link.counts_), link_(link) {}
 
  private:
   Status check(const WireHeader& header) const override {
@@ -57,7 +58,7 @@ struct RailLink::Rail {
         socket(std::move(own.socket)),
         interface(std::move(own.interface)),
         name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", peer_address(socket.get()).text())),
-        batch(socket.get()),
+        batch(socket.get(), *link.counts_),
         receiver(socket.get(), link) {}
 
   std::uint8_t number;
@@ -82,7 +83,7 @@ Result<std::byte*> RailLink::Receiver::destination(const WireHeader& header) {
 }
 
 Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vector<RailSocket> sockets,
-                                                 const FifoShape& shape) {
+                                                 const FifoShape& shape, std::shared_ptr<TcpCounts> counts) {
   Fd events = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
   if (!events) return os_error("wait for several sockets", errno);
   for (const RailSocket& each : sockets) {
@@ -92,15 +93,18 @@ Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vect
       return os_error("wait for several sockets", errno);
     }
   }
-  return std::unique_ptr<RailLink>(new RailLink(self, peer, std::move(sockets), shape, std::move(events)));
+  return std::unique_ptr<RailLink>(
+      new RailLink(self, peer, std::move(sockets), shape, std::move(events), std::move(counts)));
 }
 
-RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events)
+RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events,
+                   std::shared_ptr<TcpCounts> counts)
     : self_(self),
       peer_(peer),
+      counts_(std::move(counts)),
       lanes_(shape),
       inbox_(lanes_),
-      sender_(lanes_, inbox_, sockets.size()),
+      sender_(lanes_, inbox_, sockets.size(), *counts_),
       events_(std::move(events)),
       alive_(sockets.size()) {
   for (RailSocket& each : sockets) {

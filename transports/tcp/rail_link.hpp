@@ -28,9 +28,9 @@ struct RailSocket {
 
 class RailLink : public Wire {
  public:
-  // The peer has as many rails.
+  // The peer has as many rails. The link adds to `counts`.
   static Result<std::unique_ptr<RailLink>> make(Rank self, Rank peer, std::vector<RailSocket> sockets,
-                                                const FifoShape& shape);
+                                                const FifoShape& shape, std::shared_ptr<TcpCounts> counts);
   ~RailLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
@@ -55,7 +55,8 @@ class RailLink : public Wire {
   class Receiver;
   struct Rail;
 
-  RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events);
+  RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events,
+           std::shared_ptr<TcpCounts> counts);
   Result<std::size_t> send_all();
   Result<std::size_t> send(Rail& rail);
   Result<std::size_t> receive_all();
@@ -72,6 +73,7 @@ class RailLink : public Wire {
 
   Rank self_;
   Rank peer_;
+  std::shared_ptr<TcpCounts> counts_;
   WireLanes lanes_;
   RailInbox inbox_;
   RailSender sender_;

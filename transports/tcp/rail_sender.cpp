@@ -12,9 +12,10 @@
 
 namespace wreath {
 
-RailSender::RailSender(WireLanes& lanes, RailInbox& inbox, std::size_t rails)
+RailSender::RailSender(WireLanes& lanes, RailInbox& inbox, std::size_t rails, TcpCounts& counts)
     : lanes_(lanes),
       inbox_(inbox),
+      counts_(counts),
       mask_(window_messages(lanes.shape()) - 1),
       out_(lanes.shape().lanes),
       batches_(rails) {
@@ -83,6 +84,7 @@ Status RailSender::begin(WireLane& lane, const SlotHeader& slot) {
     next.data = copy;
   }
   lane.sent.add(slot.bytes);
+  counts_.add_message(slot.bytes);
   out.cutting = true;
   out.next_part = 0;
   return {};

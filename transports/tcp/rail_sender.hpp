@@ -18,7 +18,7 @@ namespace wreath {
 
 class RailSender {
  public:
-  RailSender(WireLanes& lanes, RailInbox& inbox, std::size_t rails);
+  RailSender(WireLanes& lanes, RailInbox& inbox, std::size_t rails, TcpCounts& counts);
 
   // Fills the empty batch of a rail with what is next. Returns InvalidUsage for a slot that no pump could send.
   Status gather(std::uint8_t rail, FrameBatch& batch);
@@ -80,6 +80,7 @@ class RailSender {
 
   WireLanes& lanes_;
   RailInbox& inbox_;
+  TcpCounts& counts_;
   std::uint32_t mask_;
   std::vector<Lane> out_;
   std::vector<std::vector<Piece>> batches_;  // the large parts in the batch of each rail

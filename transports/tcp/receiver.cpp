@@ -10,8 +10,8 @@
 
 namespace wreath {
 
-TcpReceiver::TcpReceiver(int socket, WireLanes& lanes)
-    : FrameReader(socket, lanes.shape(), Framing::Whole), lanes_(lanes), places_(lanes.shape().lanes) {
+TcpReceiver::TcpReceiver(int socket, WireLanes& lanes, TcpCounts& counts)
+    : FrameReader(socket, lanes.shape(), Framing::Whole, counts), lanes_(lanes), places_(lanes.shape().lanes) {
   for (std::uint16_t i = 0; i < lanes.shape().lanes; ++i) lanes[i].recv.landing = &places_[i].landing;
 }
 

@@ -11,7 +11,7 @@ namespace wreath {
 
 class TcpReceiver final : public FrameReader {
  public:
-  TcpReceiver(int socket, WireLanes& lanes);
+  TcpReceiver(int socket, WireLanes& lanes, TcpCounts& counts);
 
  private:
   Status check(const WireHeader& header) const override;

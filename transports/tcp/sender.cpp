@@ -9,7 +9,8 @@
 
 namespace wreath {
 
-TcpSender::TcpSender(int socket, WireLanes& lanes) : lanes_(lanes), batch_(socket) {}
+TcpSender::TcpSender(int socket, WireLanes& lanes, TcpCounts& counts)
+    : lanes_(lanes), counts_(counts), batch_(socket, counts) {}
 
 Result<std::size_t> TcpSender::send_some() {
   std::size_t moved = 0;
@@ -62,6 +63,7 @@ Status TcpSender::add_message(WireLane& lane, const SlotHeader& slot) {
   take_credit(lanes_, *header);
   frames_[end_frame_++] = {&lane, slot.sequence, batch_.add(*header, data, slot.bytes)};
   lane.sent.add(slot.bytes);
+  counts_.add_message(slot.bytes);
   return {};
 }
 

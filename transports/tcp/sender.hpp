@@ -13,7 +13,7 @@ namespace wreath {
 
 class TcpSender {
  public:
-  TcpSender(int socket, WireLanes& lanes);
+  TcpSender(int socket, WireLanes& lanes, TcpCounts& counts);
 
   // Hands to the kernel what it takes now, and returns the bytes moved. Returns PeerLost with the reason when the
   // connection is gone, and InvalidUsage for a slot that no pump could send.
@@ -47,6 +47,7 @@ class TcpSender {
   static constexpr int kPatience = 4;
 
   WireLanes& lanes_;
+  TcpCounts& counts_;
   FrameBatch batch_;
   std::array<Frame, kFrames> frames_;
   std::size_t first_frame_ = 0;

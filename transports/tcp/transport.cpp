@@ -68,11 +68,16 @@ class TcpTransport : public Transport {
     }
     if (streams_ == 1) {
       return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(sockets.front().socket), shape_,
-                                                             std::move(sockets.front().interface)));
+                                                             std::move(sockets.front().interface), counts_));
     }
-    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_);
+    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_, counts_);
     if (!link) return link.error();
     return std::unique_ptr<Link>(std::move(*link));
+  }
+
+  WireCounts counts() const override {
+    const TcpCounts& all = *counts_;
+    return {{}, all.bytes, {{"messages", all.messages}, {"sends", all.sends}, {"receives", all.receives}}};
   }
 
  private:
@@ -96,6 +101,7 @@ class TcpTransport : public Transport {
   FifoShape shape_;
   std::size_t streams_;
   std::vector<Interface> interfaces_;
+  std::shared_ptr<TcpCounts> counts_ = std::make_shared<TcpCounts>();
 };
 
 Error bad_shape(const char* field, std::uint64_t value, const char* rule) {

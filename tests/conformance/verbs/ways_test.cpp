@@ -2,6 +2,11 @@
 // one and over four queue pairs.
 #include <sys/mman.h>
 
+#include <chrono>
+#include <map>
+#include <string_view>
+#include <thread>
+
 #include "tests/conformance/verbs/verbs_ranks.hpp"
 #include "tests/support/processes.hpp"
 
@@ -72,6 +77,44 @@ TEST_P(VerbsWays, AllocatedMemoryIsReadWhereItIsAndRegisteredOnce) {
     EXPECT_EQ(fake.counters().registered, before + 1);
   }
   EXPECT_EQ(fake.counters().registered, before) << "released memory is not registered";
+}
+
+// Returns the sums of what the ranks' links have counted, by name.
+std::map<std::string_view, std::uint64_t> counted(LocalRanks& ranks) {
+  std::map<std::string_view, std::uint64_t> sums;
+  for (Communicator& each : ranks.communicators()) {
+    const std::vector<WireCounts> all = each.wire_counts();
+    EXPECT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].transport, "verbs");
+    EXPECT_EQ(all[0].bytes % kMiB, 0U);
+    for (const WireCounts::Count& count : all[0].counts) sums[count.name] += count.number;
+    sums["bytes"] += all[0].bytes;
+  }
+  return sums;
+}
+
+TEST_P(VerbsWays, AreCountedAsTheAdapterCounts) {
+  LocalRanks ranks = ranks_with(kMiB / 2);
+  const FakeCounters before = fake.counters();
+  auto counted_before = counted(ranks);
+  std::vector<std::byte> memory(8 * kMiB);
+  fill(memory);
+  send_all(ranks, memory, 8);
+  auto sums = counted(ranks);
+  FakeCounters cost = between(before, fake.counters());
+  for (int i = 0; i < 2'000 && sums["puts"] != cost.writes; ++i) {  // the adapter may not have done the last one
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    sums = counted(ranks);
+    cost = between(before, fake.counters());
+  }
+  EXPECT_EQ(sums["bytes"], memory.size());
+  EXPECT_EQ(sums["messages"], 16U);
+  EXPECT_EQ(sums["copied_bytes"], memory.size()) << "no step stages what is sent from ordinary memory";
+  EXPECT_EQ(sums["puts"], cost.writes);
+  EXPECT_EQ(sums["doorbells"], cost.doorbells);
+  EXPECT_EQ(sums["registrations"] - counted_before["registrations"], cost.registrations);
+  EXPECT_GT(cost.registrations, 0U);
+  EXPECT_GE(sums["completions"], cost.immediates);
 }
 
 TEST_P(VerbsWays, MessagesLongerThanTheLargestWriteAreCut) {

@@ -147,6 +147,34 @@ TEST(WireBytes, SendsCountAtTheSender) {
   }
 }
 
+TEST(WireCounts, AreThoseOfTheTransportsThatCount) {
+  CommunicatorOptions options;
+  options.transports = {"tcp"};
+  LocalRanks ranks(2, options);
+  ranks.run([](Communicator& own) {
+    std::vector<float> message(1 << 16);
+    const bool sends = own.rank() == 0;
+    EXPECT_TRUE(sends ? own.send(std::span<const float>(message), 1) : own.recv(std::span(message), 0));
+    const std::vector<WireCounts> all = own.wire_counts();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].transport, "tcp");
+    EXPECT_EQ(all[0].bytes, sends ? message.size() * sizeof(float) : 0);
+    ASSERT_EQ(all[0].counts.size(), 3u);
+    EXPECT_EQ(all[0].counts[0].name, "messages");
+    EXPECT_EQ(all[0].counts[0].number > 0, sends);
+    EXPECT_EQ(all[0].counts[1].name, "sends");
+    EXPECT_TRUE(!sends || all[0].counts[1].number > 0);
+    EXPECT_EQ(all[0].counts[2].name, "receives");
+    EXPECT_TRUE(sends || all[0].counts[2].number > 0);
+  });
+  for (const char* transport : {"shm", "inproc"}) {
+    options.transports = {transport};
+    LocalRanks mapped(2, options);
+    EXPECT_TRUE(mapped.communicators()[0].wire_counts().empty()) << transport;
+  }
+  EXPECT_TRUE(Communicator().wire_counts().empty());
+}
+
 TEST(WireBytes, NothingWithoutACommunicator) { EXPECT_EQ(Communicator().wire_bytes(Collective::AllReduce).sent, 0u); }
 
 }  // namespace

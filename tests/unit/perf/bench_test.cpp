@@ -335,6 +335,39 @@ TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
   });
 }
 
+Counters counters_of(std::string_view transport, std::uint64_t bytes, std::uint64_t sends) {
+  return {WireCounts{transport, bytes, {{"messages", 1}, {"sends", sends}}}};
+}
+
+// Ranks may have links over other transports than rank 0, and other ones first.
+TEST(Counters, OfAllRanksAreAddedByTransport) {
+  Options options;
+  options.counters = true;
+  on_ranks(3, {}, kCount, [&](Member& member) {
+    const auto rank = static_cast<std::uint64_t>(member.rank());
+    Timing mine;
+    mine.iterations_us = {1, 2};
+    if (rank == 2) mine.counters = counters_of("verbs", 7, 9);
+    add_counters(mine.counters, counters_of("tcp", 1000 + rank, 10 + rank));
+    const Timing all = combine(member, options, mine).value();
+    ASSERT_EQ(all.counters.size(), rank == 2 ? 2U : 1U);
+    const WireCounts& entry = all.counters.back();
+    EXPECT_EQ(entry.transport, "tcp");
+    EXPECT_EQ(entry.bytes, 3003U);
+    EXPECT_EQ(entry.counts[0].number, 3U);
+    EXPECT_EQ(entry.counts[1].number, 33U);
+    EXPECT_EQ(all.iterations_us, (std::vector<double>{1, 2}));
+  });
+}
+
+TEST(Counters, AreWhatWasAddedBetweenTwoLooks) {
+  Counters counted;
+  add_counters(counted, counters_of("tcp", 100, 8), -1);
+  add_counters(counted, counters_of("tcp", 350, 9));
+  EXPECT_EQ(counted[0].bytes, 250U);
+  EXPECT_EQ(counted[0].counts[1].number, 1U);
+}
+
 TEST(Exchange, GathersNumbersAndTextsInRankOrder) {
   on_ranks(3, {}, kCount, [](Member& member) {
     const double mine[] = {member.rank() + 0.5, -1e-9 * member.rank()};

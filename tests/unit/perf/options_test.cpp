@@ -262,6 +262,12 @@ TEST(CommandLine, RepeatsWhereABaselineJudges) {
   EXPECT_EQ(accepted({"--baseline", "k.json", "--repeats", "5", "--tolerance", "2.5"}).tolerance_percent, 2.5);
 }
 
+TEST(CommandLine, TakesCounters) {
+  EXPECT_TRUE(accepted({"--counters"}).counters);
+  EXPECT_FALSE(accepted({}).counters);
+  EXPECT_THAT(refused({"--help"}).text, HasSubstr("--counters"));
+}
+
 TEST(CommandLine, HelpShowsExamples) {
   const Stop stop = refused({"--help"});
   EXPECT_EQ(stop.exit_code, 0);

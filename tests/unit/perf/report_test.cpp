@@ -195,6 +195,41 @@ TEST(Table, ShowsThePeerOfEachRow) {
       nlohmann::json({{"time", 20.0}, {"ratio", 2.0}, {"plan", "NCCL 2.30.7"}, {"samples_us", {10.0, 30.0, 20.0}}}));
 }
 
+TEST(Table, ShowsCountersForEachMebibyte) {
+  Report report = sample();
+  report.options.counters = true;
+  report.transport = "shm+verbs";
+  report.counters = {WireCounts{"verbs", 0, {{"doorbells", 0}, {"registrations", 0}}}};
+  ReportRow& row = report.rows[0];
+  row.out_of_place.counters = {WireCounts{"verbs", 8 << 20, {{"doorbells", 30}, {"registrations", 2}}}};
+  report.options.repeats = 2;
+  row = repeated(report, {row, row});
+  EXPECT_THAT(table_row(report, row), HasSubstr("       3.75           0.25  one_shot lanes=1 tile=16K\n"));
+  const std::string head = table_head(report);
+  EXPECT_THAT(head, HasSubstr("  doorbells  registrations  algorithm\n"));
+  EXPECT_THAT(head, HasSubstr("     (/MiB)         (/MiB)\n"));
+  EXPECT_THAT(head, HasSubstr("of their messages: verbs; not counted: shm\n"));
+  EXPECT_THAT(table_row(report, report.rows[1]), HasSubstr("          -              -  ring lanes=2"));
+  const auto json = nlohmann::json::parse(to_json(report, {}));
+  EXPECT_EQ(json["wreath"]["counters"], "verbs; not counted: shm");
+  EXPECT_EQ(json["results"][0]["wreath"]["counters"]["out_of_place"]["verbs"],
+            nlohmann::json({{"message_bytes", 16 << 20},
+                            {"doorbells", 60},
+                            {"registrations", 4},
+                            {"per_mib", {{"doorbells", 3.75}, {"registrations", 0.25}}}}));
+  EXPECT_EQ(json["results"][0]["wreath"]["counters"]["in_place"], nlohmann::json::object());
+}
+
+TEST(Table, SaysOfWhatNothingIsCounted) {
+  Report report = sample();
+  EXPECT_THAT(table_head(report), Not(HasSubstr("Counters")));
+  EXPECT_FALSE(nlohmann::json::parse(to_json(report, {}))["wreath"].contains("counters"));
+  report.options.counters = true;
+  const std::string row = table_row(report, report.rows[0]);
+  EXPECT_THAT(table_head(report), HasSubstr("of their messages: not counted: shm\n"));
+  EXPECT_THAT(row, HasSubstr("       0  one_shot lanes=1 tile=16K\n"));
+}
+
 TEST(Json, NumbersAreNumbersUnderNcclTestsKeys) {
   const auto json = nlohmann::json::parse(to_json(sample(), {}));
   EXPECT_EQ(json["version"], 3);

@@ -1,0 +1,20 @@
+// The links of a communicator count their system calls together.
+#pragma once
+
+#include <cstdint>
+
+namespace wreath {
+
+struct TcpCounts {
+  std::uint64_t messages = 0;  // that were sent
+  std::uint64_t bytes = 0;     // of these messages
+  std::uint64_t sends = 0;     // system calls
+  std::uint64_t receives = 0;  // system calls
+
+  void add_message(std::uint64_t its_bytes) {
+    ++messages;
+    bytes += its_bytes;
+  }
+};
+
+}  // namespace wreath
