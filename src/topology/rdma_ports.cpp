@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "src/base/name_choice.hpp"
@@ -32,6 +34,27 @@ std::string all_ports(const std::vector<PortFacts>& ports) {
   std::vector<std::string> texts;
   for (const PortFacts& port : ports) texts.push_back(fmt::format("{} {}", port_text(port), port.state));
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Returns the one that a rank takes where ranks take turns.
+std::size_t turn_of(int rank, const std::vector<std::size_t>& among) {
+  return among[static_cast<std::size_t>(rank) % among.size()];
+}
+
+constexpr std::uint8_t kMostMtu = 5;  // 4096 bytes
+
+Error not_right(std::string_view what, std::uint64_t value, std::string_view rule) {
+  return {ErrorCode::Mismatch, fmt::format("the peer's address: {} is {}, must be {}", what, value, rule)};
+}
+
+std::string_view type_name(GidType type) {
+  switch (type) {
+    case GidType::InfiniBand: return "InfiniBand";
+    case GidType::RoceV1: return "RoCE v1";
+    case GidType::RoceV2: return "RoCE v2";
+    case GidType::Unknown: break;
+  }
+  return "of an unknown type";
 }
 
 }  // namespace
@@ -71,11 +94,64 @@ Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string
   const auto best = worth(*std::max_element(admitted.begin(), admitted.end(),
                                             [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); }));
   std::erase_if(admitted, [&](std::size_t i) { return worth(i) != best; });
-  return admitted[static_cast<std::size_t>(rank) % admitted.size()];
+  return turn_of(rank, admitted);
+}
+
+Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
+                                   std::string_view interfaces, int rank) {
+  std::vector<std::size_t> turns;
+  std::vector<std::string> devices;
+  std::size_t loopback = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const OfferedAdapter& each = all[i];
+    if (std::ranges::find(devices, each.device) != devices.end()) continue;
+    devices.push_back(each.device);
+    if (!admits(each.sockets ? interfaces : choice, each.device)) continue;
+    if (each.sockets && !each.loopback) return i;
+    if (each.loopback) loopback = std::min(loopback, i);
+    if (!each.sockets) turns.push_back(i);
+  }
+  if (!turns.empty()) return turn_of(rank, turns);
+  if (loopback < all.size()) return loopback;
+  return Error{ErrorCode::Unavailable,
+               fmt::format("WREATH_HCA and WREATH_SOCKET_IFNAME admit none of {}", fmt::join(devices, ", "))};
 }
 
 GidType gid_type_of(std::string_view text) {
   return text.ends_with("RoCE v2") ? GidType::RoceV2 : text.ends_with("RoCE v1") ? GidType::RoceV1 : GidType::Unknown;
+}
+
+Status check_end(const PortEnd& theirs) {
+  const auto type = static_cast<std::uint8_t>(theirs.gid_type);
+  if (theirs.mtu < 1 || theirs.mtu > kMostMtu) return not_right("its MTU", theirs.mtu, "1 to 5");
+  if (type > static_cast<std::uint8_t>(GidType::RoceV2)) return not_right("the type of its GID", type, "0 to 3");
+  if (theirs.infiniband && theirs.lid == 0) return not_right("its LID", 0, "above 0");
+  if (!theirs.infiniband && theirs.gid == Gid{}) return not_right("its GID", 0, "above 0");
+  return {};
+}
+
+Status check_pair(const PortEnd& own, const PortEnd& theirs) {
+  const auto layer = [](const PortEnd& one) { return one.infiniband ? "InfiniBand" : "Ethernet"; };
+  const auto differ = [](std::string_view what, std::string_view here, std::string_view there, std::string_view fix) {
+    return Error{ErrorCode::Mismatch, fmt::format("{} is {} here and {} at the peer: {}", what, here, there, fix)};
+  };
+  if (own.infiniband != theirs.infiniband) {
+    return differ("the port", layer(own), layer(theirs), "choose like ports by WREATH_HCA");
+  }
+  const bool types_known = own.gid_type != GidType::Unknown && theirs.gid_type != GidType::Unknown;
+  if (!own.infiniband && types_known && own.gid_type != theirs.gid_type) {
+    return differ("the GID", type_name(own.gid_type), type_name(theirs.gid_type), "choose one by WREATH_IB_GID_INDEX");
+  }
+  if (!own.infiniband && is_ipv4(own.gid) != is_ipv4(theirs.gid)) {
+    return differ("the GID", gid_address(own.gid), gid_address(theirs.gid),
+                  "give both interfaces addresses of one family, or choose them by WREATH_IB_GID_INDEX");
+  }
+  if (!theirs.active) return Error{ErrorCode::Unavailable, "the peer's port is down"};
+  return {};
+}
+
+bool crosses_subnets(const PortEnd& own, const PortEnd& theirs) {
+  return !std::equal(own.gid.begin(), own.gid.begin() + 8, theirs.gid.begin());
 }
 
 std::vector<GidEntry> best_gids(std::vector<GidEntry> gids, bool infiniband) {
@@ -126,6 +202,16 @@ std::uint32_t rate_of(unsigned width, unsigned speed) {
     if (step.code == speed) return lanes * step.value;
   }
   return 0;
+}
+
+std::string port_state(int state) {
+  constexpr std::string_view kStates[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+  return std::string(state >= 0 && state < std::ssize(kStates) ? kStates[state] : "of an unknown state");
+}
+
+std::uint64_t lock_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 std::string lock_complaint(std::uint64_t bytes, std::uint64_t limit) {

@@ -1,4 +1,4 @@
-// Chooses a port of an RDMA adapter and the GID that peers know it by. Most of it is pure functions of plain values,
+// Chooses an RDMA adapter, its port and the GID that peers know it by. Most of it is pure functions of plain values,
 // for tests on machines without such adapters.
 #pragma once
 
@@ -38,6 +38,16 @@ struct PortFacts {
   bool active() const { return state == "ACTIVE"; }
 };
 
+// The two ends of a connection tell each other this of their ports.
+struct PortEnd {
+  bool infiniband = false;
+  bool active = false;  // the port's state when this was written
+  std::uint8_t mtu = 1;
+  std::uint16_t lid = 0;
+  GidType gid_type = GidType::Unknown;
+  Gid gid{};
+};
+
 // Returns "mlx5_0 port 1".
 std::string port_text(const PortFacts& port);
 // Returns the short form of an address: "10.77.0.2", "fe80::1".
@@ -51,8 +61,27 @@ bool is_ipv4(const Gid& gid);
 Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string_view choice,
                                 const std::vector<int>& nodes, int rank);
 
+// A provider of libfabric offers such adapters.
+struct OfferedAdapter {
+  std::string device;     // the adapter's name; of a network of sockets the interface's
+  bool sockets = false;   // messages go through sockets of the kernel
+  bool loopback = false;  // they reach this host only
+};
+// Returns the index of the adapter that a rank uses. Among those that `choice` (as WREATH_HCA) admits ranks take turns.
+// Where there are interfaces, it is the first that `interfaces` (as WREATH_SOCKET_IFNAME) admits and that leads to
+// other hosts, if one does. Unavailable names what there is.
+Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
+                                   std::string_view interfaces, int rank);
+
 // Returns the type that the kernel's files call so: "RoCE v2", "IB/RoCE v1".
 GidType gid_type_of(std::string_view text);
+
+// Mismatch names the field of a peer's end that is out of range.
+Status check_end(const PortEnd& theirs);
+// Mismatch says why no packets would go between the two; Unavailable says that the other's port is down.
+Status check_pair(const PortEnd& own, const PortEnd& theirs);
+// Returns whether packets to the peer need its GID, besides its LID.
+bool crosses_subnets(const PortEnd& own, const PortEnd& theirs);
 
 // Returns the GIDs that most networks route: on Ethernet RoCE v2 before v1, and an IPv4 address before IPv6 before a
 // link-local one; on InfiniBand all.
@@ -66,7 +95,11 @@ std::vector<int> own_nodes();
 
 // Returns megabits per second of a port's width and speed, as ibv_port_attr has them; 0 where they are not known.
 std::uint32_t rate_of(unsigned width, unsigned speed);
+// Returns the name of a port's state, as ibv_port_attr has it: "ACTIVE".
+std::string port_state(int state);
 
+// Returns the bytes that this process may lock.
+std::uint64_t lock_limit();
 // Returns the reason why `bytes` cannot be locked where the limit is `limit`, with the way to raise it; empty where
 // they can.
 std::string lock_complaint(std::uint64_t bytes, std::uint64_t limit);

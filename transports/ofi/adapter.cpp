@@ -61,31 +61,24 @@ Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int r
   return made;
 }
 
-OfiAdapter::~OfiAdapter() {
-  endpoint_.reset();
-  if (!bell_is_a_timer_) bell_.release();  // the library closes it
-}
-
 Error OfiAdapter::failed(const char* call, std::int64_t returned) const {
   return {ErrorCode::System, fmt::format("{}: {}", describe(), provider_.library->explain(call, returned))};
 }
 
 Result<std::unique_ptr<Channel>> OfiAdapter::make_channel(std::uint32_t tells) {
   if (endpoint_ == nullptr) WREATH_TRY(make_endpoint(tells));
-  const auto free = std::find(channels_.begin(), channels_.end(), nullptr);
-  const auto index = static_cast<std::size_t>(free - channels_.begin());
+  const std::size_t index = channels_.next();
   if (index >> (32 - limits_.told_bits) != 0) {
     return Error{ErrorCode::Unavailable, fmt::format("{}: it has channels to all ranks already", describe())};
   }
-  if (free == channels_.end()) channels_.push_back(nullptr);
   auto channel = std::make_unique<OfiChannel>(*this, static_cast<std::uint16_t>(index));
-  channels_[index] = channel.get();
+  channels_.add(*channel);
   return std::unique_ptr<Channel>(std::move(channel));
 }
 
 // The queue has room for all that may complete at once.
 Status OfiAdapter::make_endpoint(std::uint32_t tells) {
-  if (!channels_.empty()) return Error{ErrorCode::Aborted, describe() + ": its endpoint was closed"};
+  if (channels_.was_used()) return Error{ErrorCode::Aborted, describe() + ": its endpoint was closed"};
   fi_info& info = *provider_.info;
   const std::size_t told = std::size_t{tells} * static_cast<std::size_t>(peers_);
   WREATH_TRY(make_queue(told + std::size_t{limits_.outstanding} * static_cast<std::size_t>(peers_)));
@@ -133,12 +126,11 @@ Status OfiAdapter::make_queue(std::size_t entries) {
     queue_.reset(queue);
     int descriptor = -1;
     if (wait == FI_WAIT_NONE || fi_control(&queue->fid, FI_GETWAIT, &descriptor) != 0 || descriptor < 0) continue;
-    bell_ = Fd::of_process(descriptor);
+    bell_ = LibraryDescriptor(descriptor);
     return {};
   }
-  bell_is_a_timer_ = true;
-  bell_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!bell_) return os_error("make a timer", errno);
+  timer_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer_) return os_error("make a timer", errno);
   return {};
 }
 
@@ -202,10 +194,10 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   // The provider reads as many bytes as the family says.
   const bool sockets = is_socket_address(address_.format);
   if (sockets && !std::equal(own.begin(), own.begin() + sizeof(sa_family_t), theirs.endpoint.begin())) {
-    return Error{ErrorCode::Mismatch, "the peer's address: its family is not as here"};
+    return bad_address("its family is not as here");
   }
   if (theirs.channel >> (32 - limits_.told_bits) != 0) {
-    return Error{ErrorCode::Mismatch, fmt::format("the peer's address: channel {} is out of range", theirs.channel)};
+    return bad_address(fmt::format("channel {} is out of range", theirs.channel));
   }
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
@@ -273,7 +265,7 @@ bool OfiAdapter::take_failure(PutEvent& event) {
   auto* const request = static_cast<OfiRequest*>(entry.op_context);
   if (request != nullptr && request->receive) receives_.push_back(request);
   if (request == nullptr || request->receive) {
-    troubles_.push_back(fmt::format("{}: {}", describe(), words));
+    troubles_.add(fmt::format("{}: {}", describe(), words));
     return false;
   }
   OfiChannel* const channel = request->channel;
@@ -305,26 +297,17 @@ Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
 }
 
 bool OfiAdapter::arm() {
-  if (bell_is_a_timer_) {
+  if (timer_) {
     const itimerspec look{{}, {0, kLookNs}};
-    return ::timerfd_settime(bell_.get(), 0, &look, nullptr) == 0;
+    return ::timerfd_settime(timer_.get(), 0, &look, nullptr) == 0;
   }
   if (queue_ == nullptr) return true;
   fid* waits = &queue_->fid;
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
 }
 
-std::optional<std::string> OfiAdapter::trouble() {
-  if (troubles_.empty()) return std::nullopt;
-  std::string words = std::move(troubles_.front());
-  troubles_.pop_front();
-  return words;
-}
-
 bool OfiAdapter::let_go() {
-  const bool goes_on = std::ranges::any_of(
-      channels_, [](const OfiChannel* channel) { return channel != nullptr && channel->goes_on(); });
-  return !goes_on && close_endpoint();
+  return !channels_.any([](const OfiChannel& channel) { return channel.goes_on(); }) && close_endpoint();
 }
 
 // Nothing reads memory for a put any more when the endpoint is closed, and no peer reaches memory of which the
@@ -346,7 +329,7 @@ void OfiAdapter::remove(const OfiChannel& channel) {
   for (OfiRequest& request : requests_) {
     if (request.channel == &channel) request.channel = nullptr;
   }
-  channels_[channel.index()] = nullptr;
+  channels_.remove(channel);
 }
 
 }  // namespace wreath

@@ -20,6 +20,9 @@
 
 #include "src/base/fd.hpp"
 #include "src/put/adapter.hpp"
+#include "src/put/channel_table.hpp"
+#include "src/put/library_descriptor.hpp"
+#include "src/put/sentences.hpp"
 #include "transports/ofi/channel.hpp"
 #include "transports/ofi/provider.hpp"
 
@@ -47,7 +50,7 @@ struct OfiRequest {
 class OfiAdapter final : public Adapter {
  public:
   static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks);
-  ~OfiAdapter() override;
+  ~OfiAdapter() override { endpoint_.reset(); }
   OfiAdapter(const OfiAdapter&) = delete;
   OfiAdapter& operator=(const OfiAdapter&) = delete;
 
@@ -59,9 +62,9 @@ class OfiAdapter final : public Adapter {
   // The channels are destroyed before the adapter.
   Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) override;
   Result<std::size_t> poll(std::span<PutEvent> events) override;
-  int descriptor() const override { return bell_.get(); }
+  int descriptor() const override { return timer_ ? timer_.get() : bell_.get(); }
   bool arm() override;
-  std::optional<std::string> trouble() override;
+  std::optional<std::string> trouble() override { return troubles_.next(); }
 
   // The channels use what follows.
   const OfiAddress& address() const { return address_; }
@@ -98,16 +101,16 @@ class OfiAdapter final : public Adapter {
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
   OfiHandle<fid_ep> endpoint_;
-  Fd bell_;                       // children of a fork do not keep it
-  bool bell_is_a_timer_ = false;  // the queue has nothing to wait on
+  LibraryDescriptor bell_;
+  Fd timer_;  // where the queue has nothing to wait on
   OfiAddress address_;
-  std::vector<OfiChannel*> channels_;  // by index; null for none
+  ChannelTable<OfiChannel> channels_;
   std::deque<OfiRequest> requests_;
   std::vector<OfiRequest*> free_;
   std::vector<OfiRequest*> receives_;  // those that are not posted
   std::array<std::byte, 64> blank_{};  // stands for the memory of a put that has none
   std::uint64_t blank_registration_ = 0;
-  std::deque<std::string> troubles_;
+  Sentences troubles_;
   mutable std::mutex mutex_;  // of what follows
   std::vector<std::unique_ptr<Registration>> registrations_;
 };

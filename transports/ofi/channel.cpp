@@ -3,48 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
-#include "src/base/codec.hpp"
 #include "src/base/log.hpp"
 #include "transports/ofi/adapter.hpp"
 
 namespace wreath {
-namespace {
-
-constexpr std::uint8_t kOfiAddressVersion = 1;
-constexpr std::size_t kMostNameBytes = 64;
-constexpr std::size_t kMostEndpointBytes = 128;
-
-Error bad_address(std::string words) { return {ErrorCode::Mismatch, "the peer's address: " + std::move(words)}; }
-
-}  // namespace
-
-std::vector<std::byte> OfiAddress::encode() const {
-  Writer writer;
-  writer.number(kOfiAddressVersion);
-  writer.text(provider, kMostNameBytes);
-  writer.number(format);
-  writer.number(channel);
-  writer.number(static_cast<std::uint8_t>(endpoint.size()));
-  writer.raw(endpoint);
-  return writer.take();
-}
-
-Result<OfiAddress> OfiAddress::decode(std::span<const std::byte> bytes) {
-  Reader reader(bytes);
-  const auto version = reader.number<std::uint8_t>();
-  if (reader.ok() && version != kOfiAddressVersion)
-    return bad_address(fmt::format("its version is {}, must be 1", version));
-  OfiAddress address;
-  address.provider = reader.text(kMostNameBytes);
-  address.format = reader.number<std::uint32_t>();
-  address.channel = reader.number<std::uint16_t>();
-  address.endpoint.resize(std::min<std::size_t>(reader.number<std::uint8_t>(), kMostEndpointBytes));
-  reader.raw(address.endpoint);
-  if (!reader.complete()) return bad_address(fmt::format("its {} bytes are malformed", bytes.size()));
-  return address;
-}
 
 OfiChannel::~OfiChannel() {
   state_ = State::Stopping;
@@ -57,12 +19,12 @@ std::string OfiChannel::describe() const { return fmt::format("{} channel {}", a
 std::vector<std::byte> OfiChannel::address() const {
   OfiAddress own = adapter_.address();
   own.channel = index_;
-  return own.encode();
+  return encode_address(own);
 }
 
 Status OfiChannel::connect(std::span<const std::byte> theirs) {
   if (state_ != State::Ready) return Error{ErrorCode::InvalidUsage, "the channel is not ready for a peer"};
-  const auto address = OfiAddress::decode(theirs);
+  const auto address = decode_address<OfiAddress>(theirs);
   if (!address) return address.error();
   const auto peer = adapter_.insert(*address);
   if (!peer) return peer.error();

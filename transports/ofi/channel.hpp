@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/put/adapter.hpp"
+#include "src/put/address.hpp"
 
 namespace wreath {
 
@@ -21,9 +22,14 @@ struct OfiAddress {
   std::uint16_t channel = 0;  // the puts to this end name it
   std::vector<std::byte> endpoint;
 
-  std::vector<std::byte> encode() const;
-  // The bytes are a stranger's. Mismatch names what is wrong with them.
-  static Result<OfiAddress> decode(std::span<const std::byte> bytes);
+  template <typename Self, typename Visit>
+  static void each_field(Self& self, Visit visit) {
+    visit(self.provider);
+    visit(self.format);
+    visit(self.channel);
+    visit(self.endpoint);
+  }
+  Status check() const { return {}; }  // OfiAdapter::insert() compares all fields with its own
 };
 
 class OfiChannel final : public Channel {

@@ -1,17 +1,14 @@
-// Finds the functions of libfabric.so.1 while the program runs. Nothing links that library. All others are reached
-// through tables of the objects, by inline functions of its headers.
+// Lists the functions of libfabric.so.1 that are found while the program runs. Nothing links that library. All others
+// are reached through tables of the objects, by inline functions of its headers.
 #pragma once
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "src/base/shared_library.hpp"
-#include "wreath/result.hpp"
+#include "src/base/loaded_library.hpp"
 
 namespace wreath {
 
@@ -21,23 +18,15 @@ namespace wreath {
 #define WREATH_OFI_MEMBER(function) decltype(::fi_##function)* function = nullptr;
 
 struct OfiFunctions {
+  static constexpr LibraryNames kNames{"libfabric.so.1", "libfabric1, or on AWS the EFA installer's libfabric",
+                                       "another libfabric"};
   WREATH_OFI_FUNCTIONS(WREATH_OFI_MEMBER)
-};
 
-class OfiLibrary : public OfiFunctions {
- public:
-  // Loads `file`. Unavailable says what is missing, and the way to install it.
-  static Result<std::unique_ptr<OfiLibrary>> load(const char* file = "libfabric.so.1");
-  // Returns the process's library, which is loaded once and stays.
-  static Result<const OfiLibrary*> get() { return loaded_once<OfiLibrary>(); }
-
+  std::string look_up(const SharedLibrary& library);
   // Explains what a call returned, which is below 0: "fi_enable: No data available".
   std::string explain(std::string_view call, std::int64_t returned) const;
-
- private:
-  explicit OfiLibrary(SharedLibrary library) : library_(std::move(library)) {}
-
-  SharedLibrary library_;
 };
+
+using OfiLibrary = LoadedLibrary<OfiFunctions>;
 
 }  // namespace wreath

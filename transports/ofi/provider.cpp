@@ -2,15 +2,14 @@
 #include "transports/ofi/provider.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "src/base/config.hpp"
-#include "src/base/name_choice.hpp"
 #include "src/topology/kernel_files.hpp"
+#include "src/topology/rdma_ports.hpp"
 
 namespace wreath {
 namespace {
@@ -76,7 +75,7 @@ bool has_efa() {
   });
 }
 
-OfiOffered offered(const fi_info& info, const std::vector<Interface>& all) {
+OfferedAdapter offered(const fi_info& info, const std::vector<Interface>& all) {
   const fid_nic* const adapter = info.nic;
   if (adapter != nullptr && adapter->device_attr != nullptr && adapter->device_attr->name != nullptr) {
     return {adapter->device_attr->name};
@@ -126,25 +125,6 @@ Result<std::string> wanted_provider(std::string_view named, std::string_view fil
   return provider;
 }
 
-Result<std::size_t> choose_offered(const std::vector<OfiOffered>& all, std::string_view choice,
-                                   std::string_view interfaces, int rank) {
-  std::vector<std::size_t> turns;
-  std::vector<std::string> devices;
-  std::size_t loopback = all.size();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const OfiOffered& each = all[i];
-    if (std::ranges::find(devices, each.device) != devices.end()) continue;
-    devices.push_back(each.device);
-    if (!admits(each.sockets ? interfaces : choice, each.device)) continue;
-    if (each.sockets && !each.loopback) return i;
-    if (each.loopback) loopback = std::min(loopback, i);
-    if (!each.sockets) turns.push_back(i);
-  }
-  if (!turns.empty()) return turns[static_cast<std::size_t>(rank) % turns.size()];
-  if (loopback < all.size()) return loopback;
-  return no_provider(fmt::format("WREATH_HCA and WREATH_SOCKET_IFNAME admit none of {}", fmt::join(devices, ", ")));
-}
-
 Result<OfiProvider> find_provider(int rank) {
   const auto provider =
       wanted_provider(setting_text(Setting::OfiProvider), setting_text(Setting::FiProvider), has_efa());
@@ -162,7 +142,7 @@ Result<OfiProvider> find_provider(int rank) {
   if (list == nullptr) return nothing_found(**library, *provider, returned);
   const std::vector<Interface> all = interfaces();
   std::vector<const fi_info*> infos;
-  std::vector<OfiOffered> adapters;
+  std::vector<OfferedAdapter> adapters;
   for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
     infos.push_back(info);
     adapters.push_back(offered(*info, all));

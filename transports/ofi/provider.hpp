@@ -34,18 +34,6 @@ bool is_socket_address(std::uint32_t format);
 // where there is such an adapter. Unavailable says why there is none, or why this one is not taken.
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa);
 
-// One of the adapters that a provider offers.
-struct OfiOffered {
-  std::string device;     // the adapter's name; of a network of sockets the interface's
-  bool sockets = false;   // messages go through sockets of the kernel
-  bool loopback = false;  // they reach this host only
-};
-// Returns the index of the adapter that a rank uses. Among those that `choice` (as WREATH_HCA) admits ranks take turns.
-// Where there are interfaces, it is the first that `interfaces` (as WREATH_SOCKET_IFNAME) admits and that leads to
-// other hosts, if one does. Unavailable names what there is.
-Result<std::size_t> choose_offered(const std::vector<OfiOffered>& all, std::string_view choice,
-                                   std::string_view interfaces, int rank);
-
 // Asks libfabric, and chooses for a rank. The error says in words why there is nothing, and what to do. Nothing is
 // loaded where no provider is wanted.
 Result<OfiProvider> find_provider(int rank);

@@ -1,7 +1,6 @@
 // Polls completions, and rings a bell for sleepers: see adapter.hpp.
 #include "transports/verbs/adapter.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,14 +25,12 @@ Result<std::unique_ptr<VerbsAdapter>> VerbsAdapter::open(const VerbsSettings& se
   if (!port) return port.error();
   std::unique_ptr<VerbsAdapter> made(new VerbsAdapter(settings, *std::move(port), std::max(ranks - 1, 1)));
   WREATH_TRY(made->look_again());
-  const VerbsDevice& device = made->device();
-  made->bell_.reset(device.library().create_comp_channel(device.context()));
-  const int flags = made->bell_ == nullptr ? -1 : ::fcntl(made->bell_->fd, F_GETFL);
-  if (flags < 0 || ::fcntl(made->bell_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+  made->bell_.reset(made->device_->library().create_comp_channel(made->device_->context()));
+  if (made->bell_ != nullptr) made->bell_descriptor_ = LibraryDescriptor(made->bell_->fd);
+  if (made->bell_ == nullptr || !made->bell_descriptor_.set_nonblocking()) {
     return Error{ErrorCode::System,
                  fmt::format("{}: no completion channel: {}", made->describe(), std::strerror(errno))};
   }
-  made->bell_fd_ = Fd::of_process(made->bell_->fd);
   return made;
 }
 
@@ -57,9 +54,6 @@ VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, ChosenPort port, int p
 
 VerbsAdapter::~VerbsAdapter() {
   if (unacknowledged_ > 0) device_->library().ack_cq_events(queue_.get(), unacknowledged_);
-  queue_.reset();
-  bell_fd_.release();  // the library closes it
-  bell_.reset();
   device_->unsubscribe(news_);
 }
 
@@ -109,8 +103,7 @@ Status VerbsAdapter::make_queue(std::uint32_t tells) {
 
 Result<std::unique_ptr<Channel>> VerbsAdapter::make_channel(std::uint32_t tells) {
   if (queue_ == nullptr) WREATH_TRY(make_queue(tells));
-  const auto free = std::find(channels_.begin(), channels_.end(), nullptr);
-  const auto index = static_cast<std::size_t>(free - channels_.begin());
+  const std::size_t index = channels_.next();
   const std::uint32_t more = limits_.outstanding + VerbsChannel::receives_for(tells);
   if (completions_ + more > static_cast<std::uint32_t>(queue_->cqe) || index > UINT16_MAX) {
     return Error{ErrorCode::Unavailable,
@@ -120,18 +113,15 @@ Result<std::unique_ptr<Channel>> VerbsAdapter::make_channel(std::uint32_t tells)
   }
   auto channel = VerbsChannel::make(*this, static_cast<std::uint16_t>(index), tells);
   if (!channel) return channel.error();
-  if (free == channels_.end()) channels_.push_back(nullptr);
-  channels_[index] = channel->get();
+  channels_.add(**channel);
   completions_ += more;
   return std::unique_ptr<Channel>(*std::move(channel));
 }
 
 void VerbsAdapter::remove(const VerbsChannel& channel) {
-  const std::size_t index = channel.index();
-  if (index >= channels_.size() || channels_[index] != &channel) return;
-  channels_[index] = nullptr;
+  if (!channels_.remove(channel)) return;
   completions_ -= channel.completions();
-  std::erase_if(events_, [&](const PutEvent& event) { return event.channel == index; });
+  std::erase_if(events_, [&](const PutEvent& event) { return event.channel == channel.index(); });
 }
 
 bool VerbsAdapter::has_events_of(const Channel& channel) const {
@@ -146,9 +136,9 @@ Result<std::size_t> VerbsAdapter::take(std::span<PutEvent> events, std::size_t& 
   const int count = ibv_poll_cq(queue_.get(), asked, completions.data());
   if (count < 0) return Error{ErrorCode::System, fmt::format("{}: its completion queue failed", describe())};
   for (int i = 0; i < count; ++i) {
-    const std::size_t index = WorkNumber::unpack(completions[static_cast<std::size_t>(i)].wr_id).channel;
-    VerbsChannel* const channel = index < channels_.size() ? channels_[index] : nullptr;
-    if (channel != nullptr && channel->on_completion(completions[static_cast<std::size_t>(i)], events[made])) ++made;
+    const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+    VerbsChannel* const channel = channels_.find(WorkNumber::unpack(completion.wr_id).channel);
+    if (channel != nullptr && channel->on_completion(completion, events[made])) ++made;
   }
   return static_cast<std::size_t>(count);
 }

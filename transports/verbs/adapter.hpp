@@ -5,8 +5,8 @@
 
 #include <deque>
 #include <memory>
-#include <vector>
 
+#include "src/put/channel_table.hpp"
 #include "transports/verbs/channel.hpp"
 #include "transports/verbs/device.hpp"
 #include "transports/verbs/settings.hpp"
@@ -33,8 +33,7 @@ class VerbsAdapter final : public Adapter {
   std::optional<std::string> trouble() override { return device_->next_sentence(news_); }
 
   // The channels use what follows.
-  const VerbsDevice& device() const { return *device_; }
-  VerbsDevice& device() { return *device_; }
+  VerbsDevice& device() const { return *device_; }
   const VerbsSettings& settings() const { return settings_; }
   const PortFacts& port() const { return port_; }
   const GidEntry& gid() const { return gid_; }
@@ -62,14 +61,14 @@ class VerbsAdapter final : public Adapter {
   PutLimits limits_;
   PortNews news_;
   VerbsHandle<ibv_comp_channel> bell_;
-  Fd bell_fd_;  // children of a fork do not keep it
+  LibraryDescriptor bell_descriptor_;
   VerbsHandle<ibv_cq> queue_;
   bool armed_ = false;
   unsigned unacknowledged_ = 0;    // events of the bell
   std::uint32_t completions_ = 0;  // those that the channels may have at once
   std::uint16_t generation_ = 0;
-  std::vector<VerbsChannel*> channels_;  // by index; null for none
-  std::deque<PutEvent> events_;          // those that arm() found
+  ChannelTable<VerbsChannel> channels_;
+  std::deque<PutEvent> events_;  // those that arm() found
 };
 
 }  // namespace wreath

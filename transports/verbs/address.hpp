@@ -1,34 +1,40 @@
-// One end of a channel tells the other in these bytes how its queue pair is reached.
+// One end of a channel tells the other how its queue pair is reached.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
+#include <fmt/format.h>
 
+#include <cstdint>
+
+#include "src/put/address.hpp"
 #include "src/topology/rdma_ports.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
-struct VerbsAddress {
-  bool infiniband = false;
-  bool active = false;  // the port's state when the address was made
-  std::uint8_t mtu = 1;
-  std::uint16_t lid = 0;
-  GidType gid_type = GidType::Unknown;
-  Gid gid{};
+struct VerbsAddress : PortEnd {
   std::uint32_t queue_pair = 0;
   std::uint32_t packet = 0;  // the number of its first packet
+
+  template <typename Self, typename Visit>
+  static void each_field(Self& self, Visit visit) {
+    visit(self.infiniband);
+    visit(self.active);
+    visit(self.mtu);
+    visit(self.lid);
+    visit(self.gid_type);
+    visit(self.gid);
+    visit(self.queue_pair);
+    visit(self.packet);
+  }
+  Status check() const {
+    constexpr std::uint32_t kMost24Bits = (1U << 24) - 1;
+    WREATH_TRY(check_end(*this));
+    if (queue_pair == 0 || queue_pair > kMost24Bits) {
+      return bad_address(fmt::format("its queue pair is {}, must be a number of 24 bits", queue_pair));
+    }
+    if (packet > kMost24Bits) return bad_address(fmt::format("its packet number is {}, must be of 24 bits", packet));
+    return {};
+  }
 };
-
-std::vector<std::byte> encode_address(const VerbsAddress& address);
-// The bytes are a stranger's. Mismatch names what is wrong with them.
-Result<VerbsAddress> decode_address(std::span<const std::byte> bytes);
-
-// Mismatch says why no packets would go between the two; Unavailable says that the other's port is down.
-Status check_pair(const VerbsAddress& own, const VerbsAddress& theirs);
-// Returns whether packets to the peer need its GID, besides its LID.
-bool crosses_subnets(const VerbsAddress& own, const VerbsAddress& theirs);
 
 }  // namespace wreath

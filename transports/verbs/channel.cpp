@@ -72,7 +72,8 @@ Error VerbsChannel::explain(ErrorCode code, const std::string& words) const {
   return {code, fmt::format("{}{}: {}", describe(), peer_.empty() ? "" : " to " + peer_, words)};
 }
 
-Status VerbsChannel::modify(ibv_qp_attr& attributes, int mask, const char* what) {
+Status VerbsChannel::modify(ibv_qp_state state, const char* what, ibv_qp_attr attributes, int mask) {
+  attributes.qp_state = state;
   const int error = adapter_.device().library().modify_qp(pair_.get(), &attributes, mask | IBV_QP_STATE);
   if (error == 0) return {};
   return explain(ErrorCode::System, fmt::format("the queue pair could not {}: {}", what, std::strerror(error)));
@@ -85,14 +86,14 @@ Status VerbsChannel::prepare() {
   peer_.clear();
   WREATH_TRY(adapter_.look_again());
   const PortFacts& port = adapter_.port();
-  own_ = {port.infiniband,     port.active(),      port.mtu,      port.lid,
-          adapter_.gid().type, adapter_.gid().gid, pair_->qp_num, static_cast<std::uint32_t>(random_u64() & 0xFFFFFFU)};
+  own_ = {{port.infiniband, port.active(), port.mtu, port.lid, adapter_.gid().type, adapter_.gid().gid},
+          pair_->qp_num,
+          static_cast<std::uint32_t>(random_u64() & 0xFFFFFFU)};
   ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = adapter_.settings().pkey_index;
   attributes.port_num = static_cast<std::uint8_t>(port.number);
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-  WREATH_TRY(modify(attributes, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "be prepared"));
+  WREATH_TRY(modify(IBV_QPS_INIT, "be prepared", attributes, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
   state_ = State::Ready;
   return post_receives(receives_);
 }
@@ -111,7 +112,7 @@ Status VerbsChannel::post_receives(std::uint32_t count) {
 
 Status VerbsChannel::connect(std::span<const std::byte> theirs) {
   if (state_ != State::Ready) return explain(ErrorCode::InvalidUsage, "it is not ready for a peer");
-  const auto address = decode_address(theirs);
+  const auto address = decode_address<VerbsAddress>(theirs);
   if (!address) return explain(address.error().code, address.error().message);
   peer_ = fmt::format("{} queue pair {}",
                       address->infiniband ? fmt::format("lid {}", address->lid) : gid_address(address->gid),
@@ -131,7 +132,6 @@ Status VerbsChannel::connect(std::span<const std::byte> theirs) {
 Status VerbsChannel::begin_to_receive(const VerbsAddress& theirs) {
   const PortFacts& port = adapter_.port();
   ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = static_cast<ibv_mtu>(std::min(port.mtu, theirs.mtu));
   attributes.dest_qp_num = theirs.queue_pair;
   attributes.rq_psn = theirs.packet;
@@ -150,19 +150,18 @@ Status VerbsChannel::begin_to_receive(const VerbsAddress& theirs) {
   }
   constexpr int kMask =
       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  return modify(attributes, kMask, "begin to receive");
+  return modify(IBV_QPS_RTR, "begin to receive", attributes, kMask);
 }
 
 Status VerbsChannel::begin_to_send() {
   ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = adapter_.settings().timeout;
   attributes.retry_cnt = std::min(adapter_.settings().retry_count, kMostRetries);
   attributes.rnr_retry = kReceiverNotReadyRetries;
   attributes.sq_psn = own_.packet;
   attributes.max_rd_atomic = 1;
   constexpr int kMask = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-  return modify(attributes, kMask, "begin to send");
+  return modify(IBV_QPS_RTS, "begin to send", attributes, kMask);
 }
 
 void VerbsChannel::fill(const Put& put, std::uint32_t position, std::size_t at) {
@@ -238,9 +237,7 @@ bool VerbsChannel::lose(const ibv_wc& completion, PutEvent& event) {
 
 bool VerbsChannel::stop() {
   if (state_ != State::Stopping) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_ERR;
-    if (const Status stopped = modify(attributes, 0, "be stopped"); !stopped) {
+    if (const Status stopped = modify(IBV_QPS_ERR, "be stopped"); !stopped) {
       log_info("{}", stopped.error().message);
       return false;
     }
@@ -251,9 +248,7 @@ bool VerbsChannel::stop() {
 
 Status VerbsChannel::reset() {
   if (state_ != State::Stopping || !stop()) return explain(ErrorCode::InvalidUsage, "it is not stopped");
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RESET;
-  WREATH_TRY(modify(attributes, 0, "be reset"));
+  WREATH_TRY(modify(IBV_QPS_RESET, "be reset"));
   broken_ = {};
   return prepare();
 }

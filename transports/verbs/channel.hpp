@@ -62,7 +62,8 @@ class VerbsChannel final : public Channel {
   VerbsChannel(VerbsAdapter& adapter, std::uint16_t index, std::uint32_t tells);
   Status prepare();
   Status post_receives(std::uint32_t count);
-  Status modify(ibv_qp_attr& attributes, int mask, const char* what);
+  // Takes the queue pair to a state, with those attributes that `mask` names.
+  Status modify(ibv_qp_state state, const char* what, ibv_qp_attr attributes = {}, int mask = 0);
   Status begin_to_receive(const VerbsAddress& theirs);
   Status begin_to_send();
   void fill(const Put& put, std::uint32_t position, std::size_t at);

@@ -1,9 +1,7 @@
 // Opens RDMA adapters: see device.hpp.
 #include "transports/verbs/device.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,20 +17,13 @@
 namespace wreath {
 namespace {
 
-std::string reason_of(int error) { return std::strerror(error); }
-
 Error cannot_open(const ibv_device& device, int error) {
   std::string fix = "look at the kernel's log (dmesg)";
   if (error == EACCES || error == EPERM) fix = "let this user open it: its group is often rdma (usermod -aG rdma ...)";
   if (error == ENOENT || error == ENODEV)
     fix = "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...";
   return {ErrorCode::Unavailable,
-          fmt::format("{}: /dev/infiniband/{}: {}; {}", device.name, device.dev_name, reason_of(error), fix)};
-}
-
-std::uint64_t lock_limit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+          fmt::format("{}: /dev/infiniband/{}: {}; {}", device.name, device.dev_name, std::strerror(error), fix)};
 }
 
 GidType type_of(std::uint32_t type) {
@@ -55,50 +46,33 @@ Status try_to_register(const VerbsDevice& device) {
   return {};
 }
 
-struct OpenDevices {
-  std::mutex mutex;
-  std::map<std::string, std::weak_ptr<VerbsDevice>> by_name;
-};
-
-// Returns an object that is never destroyed: devices may be closed while the process ends.
-OpenDevices& open_devices() {
-  static OpenDevices* const all = new OpenDevices;  // NOLINT(cppcoreguidelines-*): never deleted
-  return *all;
-}
-
-// Adds the ports of a device that is open.
-Status add_ports(const std::shared_ptr<VerbsDevice>& device, std::vector<ChosenPort>& ports) {
-  for (int number = 1; number <= device->limits().phys_port_cnt; ++number) {
-    auto facts = device->port(number);
+// Opens a device, and adds its ports.
+Status add_ports(const VerbsLibrary& library, ibv_device& device, std::vector<ChosenPort>& ports) {
+  if (device.transport_type != IBV_TRANSPORT_IB) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{} is no adapter for InfiniBand or RoCE, as this transport needs", device.name)};
+  }
+  const auto open = VerbsDevice::open(library, device);
+  if (!open) return open.error();
+  for (int number = 1; number <= (*open)->limits().phys_port_cnt; ++number) {
+    auto facts = (*open)->port(number);
     if (!facts) return facts.error();
-    ports.push_back({device, *std::move(facts)});
+    ports.push_back({*open, *std::move(facts)});
   }
   return {};
-}
-
-// Adds the ports of all devices, and returns the reasons why some have none.
-std::string add_all_ports(const VerbsLibrary& library, ibv_device* const* list, std::vector<ChosenPort>& ports) {
-  std::string reasons;
-  for (; *list != nullptr; ++list) {
-    Status added;
-    if ((*list)->transport_type == IBV_TRANSPORT_IB) {
-      auto device = VerbsDevice::open(library, **list);
-      added = device ? add_ports(*device, ports) : Status(device.error());
-    } else {
-      added = Error{ErrorCode::Unavailable,
-                    fmt::format("{} is no adapter for InfiniBand or RoCE, as this transport needs", (*list)->name)};
-    }
-    if (!added) reasons.append(reasons.empty() ? "" : "; ").append(added.error().message);
-  }
-  return reasons;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<VerbsDevice>> VerbsDevice::open(const VerbsLibrary& library, ibv_device& device) {
-  OpenDevices& all = open_devices();
-  const std::lock_guard lock(all.mutex);
-  std::weak_ptr<VerbsDevice>& known = all.by_name[device.name];
+  struct OpenDevices {
+    std::mutex mutex;
+    std::map<std::string, std::weak_ptr<VerbsDevice>> by_name;
+  };
+  // It is never destroyed: devices may be closed while the process ends.
+  static OpenDevices* const all = new OpenDevices;  // NOLINT(cppcoreguidelines-*): never deleted
+  const std::lock_guard lock(all->mutex);
+  std::weak_ptr<VerbsDevice>& known = all->by_name[device.name];
   if (auto open = known.lock()) return open;
   ibv_context* const context = library.open_device(&device);
   if (context == nullptr) return cannot_open(device, errno);
@@ -113,25 +87,18 @@ VerbsDevice::VerbsDevice(const VerbsLibrary& library, ibv_context* context)
       name_(context->device->name),
       context_(context, library.close_device),
       domain_(nullptr, library.dealloc_pd),
-      command_fd_(Fd::of_process(context->cmd_fd)),
-      event_fd_(Fd::of_process(context->async_fd)) {}
-
-// The library closes the descriptors.
-VerbsDevice::~VerbsDevice() {
-  command_fd_.release();
-  event_fd_.release();
-}
+      command_descriptor_(context->cmd_fd),
+      event_descriptor_(context->async_fd) {}
 
 Status VerbsDevice::prepare() {
   const auto refuse = [this](const char* call, int error) {
-    return Error{ErrorCode::Unavailable, fmt::format("{}: {}: {}", name_, call, reason_of(error))};
+    return Error{ErrorCode::Unavailable, fmt::format("{}: {}: {}", name_, call, std::strerror(error))};
   };
   if (const int error = library_.query_device(context(), &limits_); error != 0)
     return refuse("ibv_query_device", error);
   domain_.reset(library_.alloc_pd(context()));
   if (domain_ == nullptr) return refuse("ibv_alloc_pd", errno);
-  const int flags = ::fcntl(context()->async_fd, F_GETFL);
-  if (flags < 0 || ::fcntl(context()->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) return refuse("fcntl", errno);
+  if (!event_descriptor_.set_nonblocking()) return refuse("fcntl", errno);
   node_ = read_place(fmt::format("{}/device", context()->device->ibdev_path)).node;
   find_inline_bytes();
   return {};
@@ -161,12 +128,12 @@ Result<PortFacts> VerbsDevice::port(int number) const {
   ibv_port_attr port{};
   const int error = extended->query_port(context(), static_cast<std::uint8_t>(number), &port, sizeof port);
   if (error != 0) {
-    return Error{ErrorCode::System, fmt::format("{} port {}: ibv_query_port: {}", name_, number, reason_of(error))};
+    return Error{ErrorCode::System, fmt::format("{} port {}: ibv_query_port: {}", name_, number, std::strerror(error))};
   }
   PortFacts facts;
   facts.device = name_;
   facts.number = number;
-  facts.state = state_words(port.state);
+  facts.state = port_state(port.state);
   facts.infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
   facts.rate_mbit = rate_of(port.active_width, port.active_speed);
   facts.node = node_;
@@ -212,7 +179,7 @@ Result<ibv_mr*> VerbsDevice::register_memory(std::span<std::byte> memory, unsign
                                : locked.empty() ? "the adapter has no room for it, or does not take such memory"
                                                 : std::string_view(locked);
   return Error{ErrorCode::System, fmt::format("{}: {} of memory were not registered: {}; {}", name_,
-                                              format_bytes(memory.size()), reason_of(error), fix)};
+                                              format_bytes(memory.size()), std::strerror(error), fix)};
 }
 
 void VerbsDevice::subscribe(PortNews& news) {
@@ -228,10 +195,7 @@ void VerbsDevice::unsubscribe(const PortNews& news) {
 std::optional<std::string> VerbsDevice::next_sentence(PortNews& news) {
   const std::lock_guard lock(mutex_);
   read_events();
-  if (news.sentences.empty()) return std::nullopt;
-  std::string sentence = std::move(news.sentences.front());
-  news.sentences.pop_front();
-  return sentence;
+  return news.sentences.next();
 }
 
 std::uint32_t VerbsDevice::disturbances(const PortNews& news) {
@@ -250,7 +214,6 @@ void VerbsDevice::read_events() {
 }
 
 void VerbsDevice::sort_out(const ibv_async_event& event) {
-  constexpr std::size_t kMostSentences = 64;
   const EventWords words = event_words(event.event_type);
   const void* owner = nullptr;
   std::string subject;
@@ -266,8 +229,7 @@ void VerbsDevice::sort_out(const ibv_async_event& event) {
                                      (words.scope == EventScope::Port && news->port == event.element.port_num);
     if (!concerned) continue;
     news->disturbances += words.disturbs ? 1 : 0;
-    if (news->sentences.size() == kMostSentences) news->sentences.pop_front();
-    news->sentences.push_back(fmt::format("{} port {}: {}{}", name_, news->port, subject, words.text));
+    news->sentences.add(fmt::format("{} port {}: {}{}", name_, news->port, subject, words.text));
   }
 }
 
@@ -281,15 +243,18 @@ Result<ChosenPort> find_port(const VerbsSettings& settings, int rank) {
                  "this machine has no RDMA adapter that libibverbs sees; `wreath doctor` shows what the kernel has"};
   }
   std::vector<ChosenPort> ports;
-  const std::string reasons = add_all_ports(**library, list.get(), ports);
+  std::string reasons;
+  for (std::size_t i = 0; list[i] != nullptr; ++i) {
+    const Status added = add_ports(**library, *list[i], ports);
+    if (!added) reasons.append(reasons.empty() ? "" : "; ").append(added.error().message);
+  }
   if (ports.empty()) return Error{ErrorCode::Unavailable, reasons};
   std::vector<PortFacts> facts;
   for (const ChosenPort& port : ports) facts.push_back(port.facts);
   const bool alike = std::ranges::all_of(facts, [&](const PortFacts& one) { return one.node == facts[0].node; });
   const auto chosen = choose_port(facts, settings.adapters, alike ? std::vector<int>() : own_nodes(), rank);
   if (!chosen) {
-    const std::string more = reasons.empty() ? "" : "; " + reasons;
-    return Error{chosen.error().code, chosen.error().message + more};
+    return Error{chosen.error().code, chosen.error().message + (reasons.empty() ? "" : "; " + reasons)};
   }
   WREATH_TRY(try_to_register(*ports[*chosen].device));
   return ports[*chosen];

@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/fd.hpp"
+#include "src/put/library_descriptor.hpp"
+#include "src/put/sentences.hpp"
 #include "src/topology/rdma_ports.hpp"
 #include "transports/verbs/library.hpp"
 #include "transports/verbs/settings.hpp"
@@ -28,7 +28,7 @@ using VerbsHandle = std::unique_ptr<T, int (*)(T*)>;
 // their context. The device guards it.
 struct PortNews {
   int port = 0;
-  std::deque<std::string> sentences;
+  Sentences sentences;
   std::uint32_t disturbances = 0;  // after each, connections may be lost
 };
 
@@ -36,7 +36,6 @@ class VerbsDevice {
  public:
   // Returns the open device of that name. Unavailable says why it cannot be opened, and what to do.
   static Result<std::shared_ptr<VerbsDevice>> open(const VerbsLibrary& library, ibv_device& device);
-  ~VerbsDevice();
   VerbsDevice(const VerbsDevice&) = delete;
   VerbsDevice& operator=(const VerbsDevice&) = delete;
 
@@ -70,9 +69,8 @@ class VerbsDevice {
   std::string name_;
   VerbsHandle<ibv_context> context_;
   VerbsHandle<ibv_pd> domain_;
-  // Children of a fork do not keep these, or the adapter would hold memory for them after the parent's death.
-  Fd command_fd_;
-  Fd event_fd_;
+  LibraryDescriptor command_descriptor_;
+  LibraryDescriptor event_descriptor_;
   ibv_device_attr limits_{};
   std::uint32_t inline_bytes_ = 0;
   int node_ = -1;

@@ -91,9 +91,4 @@ EventWords event_words(ibv_event_type type) {
   return {fmt::format("the adapter reports event {}", static_cast<int>(type))};
 }
 
-std::string state_words(ibv_port_state state) {
-  constexpr std::string_view kStates[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
-  return std::string(state >= 0 && state <= IBV_PORT_ACTIVE_DEFER ? kStates[state] : "of an unknown state");
-}
-
 }  // namespace wreath

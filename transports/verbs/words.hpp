@@ -12,8 +12,7 @@ namespace wreath {
 struct StatusWords {
   std::string text;
   ErrorCode code = ErrorCode::System;
-  // A new connection may help.
-  bool retryable = false;
+  bool retryable = false;  // a new connection may help
 };
 
 // Explains the status of a completion that failed. `disturbed` says that the port was down, or got another address,
@@ -30,7 +29,5 @@ struct EventWords {
 };
 
 EventWords event_words(ibv_event_type type);
-
-std::string state_words(ibv_port_state state);
 
 }  // namespace wreath

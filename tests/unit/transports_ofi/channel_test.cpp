@@ -278,7 +278,7 @@ TEST_P(OfiChannels, AddressesOfOthersAreRefused) {
   const End a;
   OfiAddress theirs = a.adapter->address();
   const auto refused = [&](const OfiAddress& address) {
-    const Status connected = a.channel->connect(address.encode());
+    const Status connected = a.channel->connect(encode_address(address));
     return connected ? std::string() : connected.error().message;
   };
   theirs.provider = "efa";

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "src/topology/rdma_ports.hpp"
 #include "transports/ofi/channel.hpp"
 
 namespace wreath::ofi {
@@ -39,14 +40,14 @@ TEST(OfiProvider, OfSharedMemoryIsRefused) {
   EXPECT_EQ(wanted("shmem", "", false), "shmem");
 }
 
-std::string chosen(const std::vector<OfiOffered>& all, std::string_view choice, std::string_view interfaces,
+std::string chosen(const std::vector<OfferedAdapter>& all, std::string_view choice, std::string_view interfaces,
                    int rank = 0) {
   const auto index = choose_offered(all, choice, interfaces, rank);
   return index ? std::to_string(*index) : index.error().message;
 }
 
 TEST(OfiAdapters, OfSocketsLeadToOtherHosts) {
-  const std::vector<OfiOffered> all{{"lo", true, true}, {"eth0", true}, {"eth0", true}, {"eth1", true}};
+  const std::vector<OfferedAdapter> all{{"lo", true, true}, {"eth0", true}, {"eth0", true}, {"eth1", true}};
   for (const int rank : {0, 1, 2}) EXPECT_EQ(chosen(all, "", "", rank), "1") << "interfaces need not reach each other";
   EXPECT_EQ(chosen(all, "", "=eth1"), "3");
   EXPECT_EQ(chosen(all, "", "lo"), "0");
@@ -55,7 +56,7 @@ TEST(OfiAdapters, OfSocketsLeadToOtherHosts) {
 }
 
 TEST(OfiAdapters, AreTakenInTurns) {
-  const std::vector<OfiOffered> all{{"efa_0"}, {"efa_0"}, {"efa_1"}, {"efa_2"}};
+  const std::vector<OfferedAdapter> all{{"efa_0"}, {"efa_0"}, {"efa_1"}, {"efa_2"}};
   EXPECT_EQ(chosen(all, "", "eth0", 0), "0");
   EXPECT_EQ(chosen(all, "", "eth0", 1), "2");
   EXPECT_EQ(chosen(all, "", "eth0", 3), "0");
@@ -76,7 +77,7 @@ TEST(OfiLibraryFile, ThatIsMissingOrAnotherIsNamed) {
 
 TEST(OfiAddresses, ComeBackAsTheyWere) {
   const OfiAddress address{"tcp;ofi_rxm", 2, 513, std::vector<std::byte>(16, std::byte{7})};
-  const auto again = OfiAddress::decode(address.encode());
+  const auto again = decode_address<OfiAddress>(encode_address(address));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->provider, address.provider);
   EXPECT_EQ(again->format, 2U);
@@ -86,9 +87,9 @@ TEST(OfiAddresses, ComeBackAsTheyWere) {
 
 TEST(OfiAddresses, OfStrangersAreChecked) {
   const std::vector<std::byte> good =
-      OfiAddress{"tcp;ofi_rxm", 2, 1, std::vector<std::byte>(16, std::byte{7})}.encode();
+      encode_address(OfiAddress{"tcp;ofi_rxm", 2, 1, std::vector<std::byte>(16, std::byte{7})});
   const auto refused = [](const std::vector<std::byte>& bytes) {
-    const auto address = OfiAddress::decode(bytes);
+    const auto address = decode_address<OfiAddress>(bytes);
     return address ? std::string() : address.error().message;
   };
   EXPECT_EQ(refused(good), "");

@@ -122,6 +122,13 @@ TEST(VerbsPorts, RatesAreLanesTimesSpeed) {
   EXPECT_EQ(rate_of(2, 0), 0u);
 }
 
+TEST(VerbsPorts, StatesHaveTheirNames) {
+  EXPECT_EQ(port_state(4), "ACTIVE");
+  EXPECT_EQ(port_state(1), "DOWN");
+  EXPECT_EQ(port_state(6), "of an unknown state");
+  EXPECT_EQ(port_state(-1), "of an unknown state");
+}
+
 TEST(VerbsPorts, TheLimitOfLockedMemoryIsNamedWithTheWayToRaiseIt) {
   EXPECT_EQ(lock_complaint(1 << 20, 1 << 20), "");
   EXPECT_THAT(lock_complaint(32 << 20, 64 << 10),
