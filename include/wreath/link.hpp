@@ -69,7 +69,7 @@ class Wire : public Link {
   Wire* wire() final { return this; }
   // Moves all data that can be moved without waiting and returns the count of bytes. An error is final: the wire is
   // gone. `expecting` says that a lane waits for a message of this peer; without it the wire may try less often to
-  // receive. Where wires have words, it is called between calls, too, four times a second or more often.
+  // receive. Where wires have words, it is called between calls, too, as needs_progress() says.
   virtual Result<std::size_t> progress(bool expecting) = 0;
   // Returns a descriptor that becomes readable when progress() may receive; -1 when there is none.
   virtual int descriptor() const = 0;
@@ -100,14 +100,14 @@ class Wire : public Link {
   // the progress thread asks when ranks have linked and between calls, after each word that comes.
   virtual std::optional<Offer> take_word() { return std::nullopt; }
   // Takes a word from the other end, in the order in which they were said. The bytes are a stranger's: Mismatch names
-  // what is wrong with them, and fails the communicator. Between calls progress() follows it, until send_blocked() is
-  // false.
+  // what is wrong with them, and fails the communicator. Between calls progress() follows it.
   virtual Status on_word(Offer word) {
     static_cast<void>(word);
     return {};
   }
-  // Says whether what the wire took, or owes the peer, reaches it only if progress() goes on being called. The progress
-  // thread does that between calls, until the peer has left.
+  // Says whether what the wire took, or owes the peer, reaches it only if progress() goes on being called. Between
+  // calls the progress thread calls it again and again while this or send_blocked() is true, until the peer has left;
+  // else four times a second. A wire without words is neither asked nor called there.
   virtual bool needs_progress() const { return false; }
   // Describes the way that messages take, for people: "eth0", "mlx5_0 port 1 + mlx5_1 port 1".
   virtual std::string path() const { return {}; }

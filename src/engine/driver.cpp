@@ -32,6 +32,7 @@ void Driver::add_rows(const AddRuns& add_runs) {
 
 Status Driver::link() {
   doorbells_.connect(*engine_.links_);
+  if (!engine_.links_->speaking().empty()) next_turn_.store(Driven::Later, std::memory_order_relaxed);
   return runs_.link();
 }
 
@@ -72,17 +73,16 @@ bool Driver::carry_words() {
   return carried;
 }
 
-// Moves words and wires between calls, since a peer may be in a call and wait for what a word says, or for a message
-// that was lost when its call was over. A wire that breaks fails the communicator: else that peer would learn nothing.
+// Gives wires a turn between calls, since a peer may be in a call and wait for what a word says, for a message that was
+// lost when its call was over, or for one that an adapter still has. docs/engine.md says when the next turn comes. A
+// wire that breaks fails the communicator: else that peer would learn nothing.
 Driver::Round Driver::round_between_calls() {
   const Links& links = *engine_.links_;
   if (links.speaking().empty()) return Round::Nothing;
-  const bool carried = carry_words();
-  bool moved = carried;
-  bool works = false;
+  bool moved = carry_words();
+  bool needed = false;
   for (const Rank peer : links.speaking()) {
-    Wire& wire = *links.wire(peer);
-    const auto bytes = wire.progress(false);
+    const auto bytes = links.wire(peer)->progress(false);
     const bool left = engine_.has_left(peer);
     if (!bytes && !left) {
       const bool theirs = bytes.error().code == ErrorCode::PeerLost;
@@ -90,11 +90,16 @@ Driver::Round Driver::round_between_calls() {
       return Round::Moved;
     }
     moved = moved || (bytes && *bytes > 0);
-    works = works || (bytes && !left && (wire.send_blocked() || wire.needs_progress()));
+    needed = needed || (bytes && !left && needs_turn(peer));
   }
-  works_between_calls_.store(works, std::memory_order_relaxed);
+  next_turn_.store(needed ? Driven::Waiting : Driven::Later, std::memory_order_relaxed);
   if (moved) return Round::Moved;
-  return works ? Round::Blocked : Round::Nothing;
+  return needed ? Round::Blocked : Round::Nothing;
+}
+
+bool Driver::needs_turn(Rank peer) const {
+  const Wire& wire = *engine_.links_->wire(peer);
+  return wire.send_blocked() || wire.needs_progress();
 }
 
 // Stops the wires that have not stopped yet.
@@ -152,6 +157,7 @@ Result<Started> Driver::start_run(Operation& operation) {
 
 Driver::Round Driver::round() {
   if (engine_.queue_.failed()) {
+    next_turn_.store(Driven::Nothing, std::memory_order_relaxed);
     if (!stop()) return Round::Blocked;
     return finish_all() ? Round::Moved : Round::Nothing;
   }
@@ -207,9 +213,8 @@ void Driver::finish(const Operation& operation, std::optional<Error> error) {
 
 // Lets the progress thread go on with wires that nobody drives after the last call.
 void Driver::leave_wires_to_progress() {
-  const auto& wired = engine_.links_->wired();
-  if (std::ranges::none_of(wired, [&](Rank peer) { return engine_.links_->wire(peer)->needs_progress(); })) return;
-  works_between_calls_.store(true, std::memory_order_relaxed);
+  if (std::ranges::none_of(engine_.links_->speaking(), [&](Rank peer) { return needs_turn(peer); })) return;
+  next_turn_.store(Driven::Waiting, std::memory_order_relaxed);
   engine_.progress_->kick();
 }
 

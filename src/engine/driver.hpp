@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/progress.hpp"
 #include "src/engine/idle_policy.hpp"
 #include "src/engine/lanes_run.hpp"
 #include "src/engine/peer_doorbells.hpp"
@@ -31,6 +32,7 @@ struct AloneTable {
 class Driver {
  public:
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
+  using Driven = Progress::Client::Driven;
 
   explicit Driver(Engine& engine) : engine_(engine) {}
   // Fills the tables of runs. The rows of rooms above the engine come first.
@@ -62,8 +64,8 @@ class Driver {
   // Lets the progress thread sleep instead of the driver. The caller holds the token. The added `descriptors` wake the
   // thread. Returns false where it must not sleep.
   bool begin_wait(std::vector<int>& descriptors);
-  // Says whether wires have something to do between calls. Any thread may ask.
-  bool has_work_between_calls() const { return works_between_calls_.load(std::memory_order_relaxed); }
+  // Says how soon wires need a turn between calls: never, Later, or at once (Waiting). Any thread may ask.
+  Driven next_turn() const { return next_turn_.load(std::memory_order_relaxed); }
   void end_wait();
 
   RunTable& runs() { return runs_; }
@@ -83,6 +85,7 @@ class Driver {
   bool stop_wires();
   bool carry_words();
   Round round_between_calls();
+  bool needs_turn(Rank peer) const;
   void leave_wires_to_progress();
   bool arm_wires();
   // Returns the message of an error, with both ends of the wire.
@@ -107,9 +110,9 @@ class Driver {
   WireCounter wire_;
   std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure
   std::int64_t held_since_ns_ = 0;
-  std::atomic<bool> works_between_calls_{false};
-  bool waiting_ = false;        // the progress thread sleeps
-  std::vector<pollfd> polled_;  // used while the driver sleeps
+  std::atomic<Driven> next_turn_{Driven::Nothing};  // between calls
+  bool waiting_ = false;                            // the progress thread sleeps
+  std::vector<pollfd> polled_;                      // used while the driver sleeps
 };
 
 }  // namespace wreath

@@ -213,9 +213,8 @@ Progress::Client::Driven Engine::drive() {
   if (!linked_ || gate_.is_wanted() || !try_token()) {
     // Whoever has the token may be at the end of a call, and neither look for words any more nor wait for wires to
     // stop.
-    const bool works = links_ != nullptr && (links_->has_words() || driver_.has_work_between_calls());
-    const bool looks_again = watching || (linked_ && (works || queue_.failed()));
-    return looks_again ? Driven::Waiting : driven_nothing();
+    const bool looks_again = watching || (linked_ && (links_->has_words() || queue_.failed()));
+    return looks_again ? Driven::Waiting : driver_.next_turn();
   }
   const LogRank log_rank(rank());
   Driver::Round round = Driver::Round::Nothing;
@@ -228,17 +227,12 @@ Progress::Client::Driven Engine::drive() {
   }
   release_token();
   if (round == Driver::Round::Moved) return Driven::Moved;
-  return round == Driver::Round::Blocked || watching ? Driven::Waiting : driven_nothing();
-}
-
-// Adapters lose messages without a word to anyone, also those of a call that is over.
-Progress::Client::Driven Engine::driven_nothing() const {
-  return linked_ && !links_->speaking().empty() ? Driven::Later : Driven::Nothing;
+  return round == Driver::Round::Blocked || watching ? Driven::Waiting : driver_.next_turn();
 }
 
 int Engine::begin_wait(std::vector<int>& descriptors) {
   if (!linked_) return Progress::kForever;
-  if (queue_.empty() && !driver_.has_work_between_calls()) {
+  if (queue_.empty() && driver_.next_turn() != Driven::Waiting) {
     const bool looks_again = undriven_ != nullptr || links_->has_words() || queue_.failed();
     return looks_again ? Progress::kWaitMs : Progress::kForever;
   }

@@ -177,7 +177,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // The progress thread calls the functions below.
   void on_event(std::uint64_t, std::uint32_t) override {}
   Driven drive() override;
-  Driven driven_nothing() const;
   int begin_wait(std::vector<int>& descriptors) override;
   void end_wait() override;
   void handle_messages();

@@ -117,7 +117,9 @@ class DoubleWire final : public Wire {
   Status prepare(std::uint16_t lane) override { return inner_->prepare(lane); }
   bool closing_loses_data() const override { return inner_->closing_loses_data(); }
   Result<std::size_t> progress(bool expecting) override {
+    ++adapter_->rounds;
     if (adapter_->blocked_rounds > 0) --adapter_->blocked_rounds;
+    if (adapter_->needed_rounds > 0) --adapter_->needed_rounds;
     return wire_.progress(expecting);
   }
   int descriptor() const override { return bell_.descriptor(); }
@@ -126,6 +128,11 @@ class DoubleWire final : public Wire {
   bool arm() override { return bell_.arm(); }
   bool stop() override { return adapter_->stop(); }
   std::string held_by() const override { return "double adapter"; }
+  bool needs_progress() const override {
+    ++adapter_->questions;
+    return adapter_->needed_rounds > 0;
+  }
+  bool has_words() const override { return adapter_->speaks; }
   std::optional<Offer> take_word() override { return adapter_->take_word(); }
   Status on_word(Offer word) override { return adapter_->hear(word); }
   std::string path() const override { return "double adapter port 1"; }

@@ -36,6 +36,13 @@ class DoubleAdapter {
 
   // progress() sends so often in vain.
   std::atomic<int> blocked_rounds{0};
+  // progress() must be called so often, since what the wire took goes on only then.
+  std::atomic<int> needed_rounds{0};
+  // Counts the calls of progress(), and how often it was asked for the need of them.
+  std::atomic<std::uint64_t> rounds{0};
+  std::atomic<std::uint64_t> questions{0};
+  // Says whether the ends say words to each other. It is set before ranks link.
+  std::atomic<bool> speaks{true};
   // Counts the answers of arm() after which the thread may sleep, and the rings of the armed descriptor.
   std::atomic<std::uint64_t> sleeps{0};
   std::atomic<std::uint64_t> rings{0};
