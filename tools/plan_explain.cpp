@@ -1,7 +1,9 @@
 // The subcommand `wreath plan explain`: the row that a call gets, its time, the limits of the machine, and the reasons
 // against other rows.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -20,7 +22,42 @@ struct Answer {
   std::string transport;
   PlanExplanation explanation;
   std::string source;  // the tuning file; empty: none
+  std::uint64_t message_bytes = 0;
+  MessageWay way = {};  // of such a message; without text where all go alike
 };
+
+// Returns the bytes of a message: the mean of those of the rank that sends most, where they are counted.
+std::uint64_t message_bytes(const PlanQuestion& question, const PlanCandidate& chosen) {
+  const std::uint64_t tile = chosen.tile_bytes == 0 ? question.bytes : chosen.tile_bytes;
+  if (question.ranks <= kMostPredictedRanks) {
+    const Problem problem{question.collective, question.ranks, 0};
+    const PlanShape shape{question.bytes, kPlanElementBytes, tile, chosen.data_lanes};
+    const auto counted = simulate(*chosen.algorithm, problem, point_of(problem, shape));
+    if (counted && counted->messages > 0) return (counted->bytes + counted->messages - 1) / counted->messages;
+  }
+  return std::min<std::uint64_t>(tile, question.bytes);
+}
+
+// Returns the counts of a message: "2 puts, 1 doorbell, 0 registrations".
+std::string counts_text(const MessageWay& way) {
+  std::vector<std::string> words;
+  for (const WireCounts::Count& count : way.counts) {
+    std::string name(count.name);
+    std::ranges::replace(name, '_', ' ');
+    if (count.number == 1 && name.ends_with('s')) name.pop_back();
+    words.push_back(fmt::format("{} {}", count.number, name));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void print_way(const Answer& answer) {
+  const MessageWay& way = answer.way;
+  if (way.text.empty()) return;
+  const std::string limits = way.adapter.empty() ? "limits that most adapters have: none is here" : way.adapter;
+  fmt::print("  messages   {}: {} ({})\n", format_bytes(answer.message_bytes), way.text, limits);
+  fmt::print("             each costs its sender {}; the receiver gives credit by a put for each half of a window\n",
+             counts_text(way));
+}
 
 // Returns the links or buffers for which there are no constants; empty: there are none.
 std::string not_known(const Answer& answer) {
@@ -96,10 +133,18 @@ void print(const Answer& answer) {
   } else {
     fmt::print("  limit      {}\n", limit ? us_text(limit) + " us" : no_limit(answer));
   }
+  print_way(answer);
   fmt::print("\n{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", "algorithm", "order", "lanes", "tile", "predicted us",
              "measured us", "why not");
   print_row(chosen, "chosen");
   for (const PlanCandidate& other : answer.explanation.others) print_row(other, why_not(other, chosen));
+}
+
+Json to_json(const MessageWay& way, std::uint64_t bytes) {
+  if (way.text.empty()) return Json();
+  Json json{{"bytes", bytes}, {"way", way.text}, {"adapter", way.adapter}};
+  for (const WireCounts::Count& count : way.counts) json[std::string(count.name)] = count.number;
+  return json;
 }
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -128,6 +173,7 @@ void print_json(const Answer& answer) {
                     {"tuning", answer.source},
                     {"tuned", answer.explanation.tuned},
                     {"limit_us", number(answer.explanation.limit_us)},
+                    {"message", to_json(answer.way, answer.message_bytes)},
                     {"chosen", to_json(chosen, "")},
                     {"others", others}};
   fmt::print("{}\n", object.dump({.indent = 2, .sorted = true}));
@@ -174,12 +220,16 @@ Result<std::optional<Tuning>> tuning_of(const PlanArguments& arguments, std::str
 int run_plan_explain(const PlanArguments& arguments) {
   const Result<PlanQuestion> question = question_of(arguments);
   if (!question) return command_line::fail(question.error());
-  Answer answer{*question, arguments.transport, {}, {}};
+  Answer answer{.question = *question, .transport = arguments.transport, .explanation = {}, .source = {}};
   const Result<std::optional<Tuning>> tuning = tuning_of(arguments, answer.source);
   if (!tuning) return command_line::fail(tuning.error());
   Result<PlanExplanation> explanation = explain_plan(*question, *tuning ? &**tuning : nullptr);
   if (!explanation) return command_line::fail(explanation.error());
   answer.explanation = *std::move(explanation);
+  if (const TransportRow& row = *find_transport(arguments.transport); row.explain != nullptr && !question->device) {
+    answer.message_bytes = message_bytes(*question, answer.explanation.chosen);
+    answer.way = row.explain(answer.message_bytes);
+  }
   arguments.json ? print_json(answer) : print(answer);
   return 0;
 }

@@ -12,6 +12,8 @@ Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
 
 Status probe_verbs();
 Status probe_ofi();
+MessageWay explain_verbs(std::uint64_t bytes);
+MessageWay explain_ofi(std::uint64_t bytes);
 
 Result<std::unique_ptr<Transport>> make_faulty(std::unique_ptr<Transport> inner, const TransportContext& context);
 Status check_faults(std::string_view faults);
@@ -21,8 +23,8 @@ namespace {
 constexpr TransportRow kRows[] = {
     {"inproc", SharedMemory::Process, false, &make_inproc},
     {"shm", SharedMemory::Host, false, &make_shm},
-    {"verbs", SharedMemory::None, false, &make_verbs, &probe_verbs},
-    {"ofi", SharedMemory::None, false, &make_ofi, &probe_ofi},
+    {"verbs", SharedMemory::None, false, &make_verbs, &probe_verbs, &explain_verbs},
+    {"ofi", SharedMemory::None, false, &make_ofi, &probe_ofi, &explain_ofi},
     {"tcp", SharedMemory::None, true, &make_tcp},
 };
 

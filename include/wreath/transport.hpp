@@ -55,6 +55,8 @@ struct TransportRow {
   bool needs_stream;
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
   Status (*probe)() = nullptr;  // null: it can be used everywhere
+  // Explains the way of a message of so many bytes, for `wreath plan explain`. Null where all go alike.
+  MessageWay (*explain)(std::uint64_t bytes) = nullptr;
 
   // Says what the transport needs that this machine lacks.
   Status usable() const { return probe == nullptr ? Status() : probe(); }

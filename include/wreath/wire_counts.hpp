@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct WireCounts {
   std::string_view transport;  // the name of its row in transports()
   std::uint64_t bytes = 0;     // of the messages that were sent, without headers
   std::vector<Count> counts;   // kMostWireCounts at most, always the same names in the same order
+};
+
+// A message will take this way over a wire, at this cost to its sender. The counts have the names of WireCounts.
+struct MessageWay {
+  std::string text;     // for people
+  std::string adapter;  // whose limits decide; empty: those of most adapters, since none is here
+  std::vector<WireCounts::Count> counts;
 };
 
 }  // namespace wreath

@@ -16,14 +16,13 @@
 
 #include "src/base/memory_order.hpp"
 #include "src/fifo/access.hpp"
+#include "src/put/way.hpp"
 
 namespace wreath {
 namespace {
 
 // The adapter begins while further data is copied.
 constexpr std::size_t kCopiedAtOnce = 256 * 1024;
-
-bool is_small(std::size_t bytes) { return bytes <= kCopiedBytes; }
 
 }  // namespace
 
@@ -93,11 +92,6 @@ bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWor
   return false;
 }
 
-std::uint32_t PutSender::data_puts(std::uint32_t bytes) const {
-  if (is_small(bytes)) return 0;
-  return static_cast<std::uint32_t>((bytes + port_.limits().put_bytes - 1) / port_.limits().put_bytes);
-}
-
 // An ordered channel carries a whole message, so that its last put tells of all. Else puts go over all channels.
 PutQueue& PutSender::queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part) const {
   const std::size_t spread = port_.limits().ordered ? 0 : part;
@@ -105,7 +99,7 @@ PutQueue& PutSender::queue(std::uint16_t lane, std::uint32_t sequence, std::uint
 }
 
 bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
-  const std::uint32_t puts = 1 + data_puts(bytes);
+  const std::uint32_t puts = 1 + data_puts(bytes, port_.limits());
   for (std::uint32_t part = 0; part < puts; ++part) {
     if (queue(lane.wire.send.lane, sequence, part).room() < puts) return false;
   }
@@ -119,7 +113,7 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   message = {address_of(slot), 0, lane.wire.sent.large_place(), slot.bytes, 0};
   std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
   PutHeader header{slot.epoch, lane.wire.send.lane, slot.sequence, slot.signature, slot.bytes, 1, 0};
-  if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes));
+  if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes, port_.limits()));
   if (shape_.checked) header.checksum = checksum_of(header, {message.data, message.bytes});
   encode(header, header_slot);
   PutCounts& counts = port_.counts();
@@ -127,7 +121,7 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   const std::size_t beside = is_small(slot.bytes) ? slot.bytes : 0;
   counts.copied_bytes += beside;
   if (beside > 0) std::memcpy(header_slot + kPutHeaderBytes, message.data, beside);
-  const bool inlined = kPutHeaderBytes + beside <= port_.limits().inline_bytes;
+  const bool inlined = is_inlined(slot.bytes, port_.limits());
   if (!inlined) WREATH_TRY(lane.outgoing.make_registered(false));
   if (!is_small(slot.bytes)) return find_memory(lane, slot, message);
   ++(inlined ? counts.inlined : counts.staged_small);
@@ -165,12 +159,12 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const bool small = is_small(message.bytes);
-  message.puts = 1 + data_puts(message.bytes);
+  message.puts = 1 + data_puts(message.bytes, port_.limits());
   if (!small) put_data(lane, sequence);
   Put put;
   put.from = lane.outgoing_slot(sequence);
   put.bytes = static_cast<std::uint32_t>(kPutHeaderBytes + (small ? message.bytes : 0));
-  put.registration = put.bytes <= port_.limits().inline_bytes ? 0 : lane.outgoing.registration();
+  put.registration = is_inlined(message.bytes, port_.limits()) ? 0 : lane.outgoing.registration();
   put.to = lane.peer.small->address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
   put.key = lane.peer.small->key;
   put.tells = pack({number, 0, sequence, port_.limits().told_bits});

@@ -44,7 +44,6 @@ class PutSender {
   Status keep(PutLane& lane, const SlotHeader& slot);
   Status find_memory(PutLane& lane, const SlotHeader& slot, SentMessage& message);
   bool has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
-  std::uint32_t data_puts(std::uint32_t bytes) const;
   PutQueue& queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part) const;
   void put(PutLane& lane, std::uint32_t sequence);
   void put_data(PutLane& lane, std::uint32_t sequence);

@@ -121,6 +121,10 @@ GidType gid_type_of(std::string_view text) {
   return text.ends_with("RoCE v2") ? GidType::RoceV2 : text.ends_with("RoCE v1") ? GidType::RoceV1 : GidType::Unknown;
 }
 
+GidType gid_type_of(std::uint32_t number) {
+  return number == 2 ? GidType::RoceV2 : number == 1 ? GidType::RoceV1 : GidType::InfiniBand;
+}
+
 Status check_end(const PortEnd& theirs) {
   const auto type = static_cast<std::uint8_t>(theirs.gid_type);
   if (theirs.mtu < 1 || theirs.mtu > kMostMtu) return not_right("its MTU", theirs.mtu, "1 to 5");

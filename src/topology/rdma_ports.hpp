@@ -75,6 +75,8 @@ Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::
 
 // Returns the type that the kernel's files call so: "RoCE v2", "IB/RoCE v1".
 GidType gid_type_of(std::string_view text);
+// Returns the type that ibv_gid_entry has as that number.
+GidType gid_type_of(std::uint32_t number);
 
 // Mismatch names the field of a peer's end that is out of range.
 Status check_end(const PortEnd& theirs);

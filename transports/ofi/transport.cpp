@@ -3,6 +3,7 @@
 #include "wreath/transport.hpp"
 
 #include "src/put/transport.hpp"
+#include "src/put/way.hpp"
 #include "transports/ofi/adapter.hpp"
 
 namespace wreath {
@@ -18,6 +19,13 @@ Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context) {
 Status probe_ofi() {
   const auto provider = find_provider(0);
   return provider ? Status() : Status(provider.error());
+}
+
+MessageWay explain_ofi(std::uint64_t bytes) {
+  constexpr PutLimits kUsual{.put_bytes = 1U << 30};
+  auto provider = find_provider(0);
+  if (!provider) return way_of(bytes, kUsual, {});
+  return way_over(OfiAdapter::open(*std::move(provider), 2), kUsual, bytes);
 }
 
 }  // namespace wreath

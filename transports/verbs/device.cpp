@@ -26,12 +26,6 @@ Error cannot_open(const ibv_device& device, int error) {
           fmt::format("{}: /dev/infiniband/{}: {}; {}", device.name, device.dev_name, std::strerror(error), fix)};
 }
 
-GidType type_of(std::uint32_t type) {
-  return type == IBV_GID_TYPE_ROCE_V2   ? GidType::RoceV2
-         : type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1
-                                        : GidType::InfiniBand;
-}
-
 // Registers as much memory as slots may take, where the limit speaks against it: some users may exceed it.
 Status try_to_register(const VerbsDevice& device) {
   const auto bytes = setting_bytes(Setting::BufferBytes);
@@ -154,7 +148,7 @@ std::vector<GidEntry> VerbsDevice::read_gids(int number, const ibv_port_attr& po
       const auto at = static_cast<std::uint32_t>(index);
       if (library_.query_gid_ex(context(), static_cast<std::uint32_t>(number), at, &entry, 0, sizeof entry) != 0)
         continue;
-      found.type = type_of(entry.gid_type);
+      found.type = gid_type_of(entry.gid_type);
     } else {
       if (library_.query_gid(context(), static_cast<std::uint8_t>(number), index, &entry.gid) != 0) continue;
       found.type = gid_type_of(

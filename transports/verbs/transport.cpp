@@ -3,6 +3,7 @@
 #include "wreath/transport.hpp"
 
 #include "src/put/transport.hpp"
+#include "src/put/way.hpp"
 #include "transports/verbs/adapter.hpp"
 
 namespace wreath {
@@ -22,6 +23,12 @@ Status probe_verbs() {
   if (!settings) return settings.error();
   const auto port = find_port(*settings, 0);
   return port ? Status() : Status(port.error());
+}
+
+MessageWay explain_verbs(std::uint64_t bytes) {
+  constexpr PutLimits kUsual{.inline_bytes = 256, .put_bytes = 1U << 30, .ordered = true};
+  const auto settings = VerbsSettings::read();
+  return way_over(VerbsAdapter::open(settings ? *settings : VerbsSettings(), 0, 2), kUsual, bytes);
 }
 
 }  // namespace wreath

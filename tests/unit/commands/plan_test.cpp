@@ -9,6 +9,7 @@ namespace wreath {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing_support::kUsage;
 using testing_support::Outcome;
 using testing_support::run_command;
@@ -63,6 +64,22 @@ TEST(PlanCommand, ExplainsWhatIsChosenAndWhyNotTheOthers) {
   EXPECT_EQ(json.exit_code, 0);
   EXPECT_NE(json.text.find("\"algorithm\": \"chain\""), std::string::npos) << json.text;
   EXPECT_NE(json.text.find("\"small\": false"), std::string::npos) << json.text;
+}
+
+TEST(PlanCommand, ExplainsTheWayOfMessagesThatArePut) {
+  const auto explained = [](const std::string& call) {
+    return run_command("plan explain all_reduce " + call + " --ranks 2 --tuning none", "WREATH_OFI_PROVIDER=tcp ").text;
+  };
+  EXPECT_THAT(explained("64M --transport tcp"), Not(HasSubstr("  messages  "))) << "all go alike";
+  EXPECT_THAT(explained("64M --transport shm --json"), HasSubstr("\"message\": null"));
+  const std::string large = explained("64M --transport ofi");
+  if (large.find("'ofi' is unknown") != std::string::npos) GTEST_SKIP() << "no libfabric here: install libfabric-dev";
+  EXPECT_THAT(large, HasSubstr("  messages   512K: staged by the step that sends it, or by reference where"));
+  EXPECT_THAT(large, HasSubstr("in 1 part, then its header (tcp"));
+  EXPECT_THAT(large, HasSubstr("costs its sender 2 puts, 1 doorbell, 2 completions, 0 registrations, 0 copied bytes"));
+  const std::string json = explained("4K --transport ofi --json");
+  EXPECT_THAT(json, HasSubstr("\"way\": \"staged: copied beside its header"));
+  EXPECT_THAT(json, HasSubstr("\"puts\": 1"));
 }
 
 TEST(PlanCommand, RefusesWhatItCannotExplain) {

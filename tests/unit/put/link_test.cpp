@@ -14,44 +14,6 @@
 namespace wreath::put {
 namespace {
 
-constexpr std::uint32_t kTileBytes = 512 * 1024;
-
-bool carry(Pair& pair, Stream& stream) {
-  return drive(pair, [&] {
-    stream.send_all();
-    stream.take_all();
-    return stream.done() && stream.given_back();
-  });
-}
-
-// Sends one message, and returns what was counted for it.
-PutCounts counts_of(const Whims& whims, std::size_t bytes, Way way) {
-  Pair pair(shape_of(1, 2), whims);
-  Stream stream(pair, 0, 0);
-  stream.add(bytes, way);
-  EXPECT_TRUE(carry(pair, stream)) << pair.error.message;
-  EXPECT_EQ(stream.wrong(), "");
-  return pair.ends[0].link->counts();
-}
-
-TEST(PutLink, MessagesOfEachSizeAndMemoryGoTheirOwnWay) {
-  const Whims whims;
-  EXPECT_EQ(counts_of(whims, 0, Way::Ordinary).inlined, 1U);
-  EXPECT_EQ(counts_of(whims, 156, Way::Ordinary).inlined, 1U);
-  const PutCounts small = counts_of(whims, 157, Way::Ordinary);
-  EXPECT_EQ(small.staged_small, 1U);
-  EXPECT_EQ(small.puts, 1U);
-  EXPECT_EQ(counts_of(whims, kCopiedBytes, Way::Registered).staged_small, 1U);
-  const PutCounts staged = counts_of(whims, kCopiedBytes + 1, Way::Staged);
-  EXPECT_EQ(staged.staged, 1U);
-  EXPECT_EQ(staged.puts, 2U);
-  EXPECT_EQ(staged.doorbells, 1U);
-  EXPECT_EQ(counts_of(whims, kCopiedBytes + 1, Way::Ordinary).copied, 1U);
-  const PutCounts referenced = counts_of(whims, kSlotBytes, Way::Registered);
-  EXPECT_EQ(referenced.by_reference, 1U);
-  EXPECT_EQ(referenced.copied + referenced.staged, 0U);
-}
-
 TEST(PutLink, OfAPolledAdapterNeedsProgressUntilItsPutsHaveEnded) {
   for (const bool polled : {false, true}) {
     Whims whims;
@@ -67,18 +29,6 @@ TEST(PutLink, OfAPolledAdapterNeedsProgressUntilItsPutsHaveEnded) {
     EXPECT_EQ(link.needs_progress(), polled);
     EXPECT_TRUE(carry(pair, stream)) << pair.error.message;
     EXPECT_TRUE(drive(pair, [&] { return !link.needs_progress(); })) << pair.error.message;
-  }
-}
-
-TEST(PutLink, MessagesLongerThanTheLargestPutHaveTails) {
-  for (const bool ordered : {true, false}) {
-    Whims whims;
-    whims.limits.put_bytes = 6000;
-    whims.limits.ordered = ordered;
-    const PutCounts counts = counts_of(whims, 12'001, Way::Ordinary);
-    EXPECT_EQ(counts.tails, 1U);
-    EXPECT_EQ(counts.puts, 4U);
-    EXPECT_EQ(counts_of(whims, 12'000, Way::Ordinary).tails, 0U);
   }
 }
 
@@ -100,39 +50,6 @@ TEST(PutLink, AMessageThatAnotherLinkStagedIsNotCopiedAgain) {
   const std::byte* got = locate(awaits, *peek(awaits)).data;
   for (std::size_t i = 0; i < kSlotBytes; i += 100) EXPECT_EQ(got[i], pattern(1, 0, i));
 }
-
-class PutCost : public testing::TestWithParam<std::uint32_t> {};
-
-TEST_P(PutCost, AMebibyteInLargeTilesCostsFourPutsAndNoRegistration) {
-  for (const Way way : {Way::Staged, Way::Registered}) {
-    PutOptions options;
-    options.channels = GetParam();
-    Pair pair(shape_of(1, 4, 0, kTileBytes), {}, options);
-    Stream warm(pair, 0, 0);
-    for (int i = 0; i < 8; ++i) warm.add(kTileBytes, way);
-    const auto go_on = [&](std::size_t until) {
-      return drive(pair, [&] {
-        warm.send_all();
-        warm.take_all();
-        return warm.seen() == until && pair.ends[0].link->in_flight() == 0;
-      });
-    };
-    ASSERT_TRUE(go_on(8));
-    const PutCounts before = pair.ends[0].link->counts();
-    const PutCounts credit_before = pair.ends[1].link->counts();
-    constexpr std::uint32_t kMebibytes = 8;
-    for (std::uint32_t i = 0; i < 2 * kMebibytes; ++i) warm.add(kTileBytes, way);
-    ASSERT_TRUE(go_on(8 + 2 * kMebibytes));
-    const PutCounts& after = pair.ends[0].link->counts();
-    EXPECT_LE(after.puts - before.puts, 4 * kMebibytes);
-    EXPECT_LE(after.doorbells - before.doorbells, 4 * kMebibytes);
-    EXPECT_EQ(after.registrations - before.registrations, 0U);
-    EXPECT_EQ(after.copied, 0U);
-    EXPECT_LE(pair.ends[1].link->counts().puts - credit_before.puts, kMebibytes);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Channels, PutCost, testing::Values(1, 4));
 
 TEST(PutLink, PutsOfARoundNeedOneDoorbell) {
   Pair pair(shape_of(4, 4), {});

@@ -112,4 +112,13 @@ bool drive(Pair& pair, Done done, int most_rounds = 200'000) {
   return false;
 }
 
+// Carries the messages of a stream, until their memory is given back. Returns false after an error.
+inline bool carry(Pair& pair, Stream& stream) {
+  return drive(pair, [&] {
+    stream.send_all();
+    stream.take_all();
+    return stream.done() && stream.given_back();
+  });
+}
+
 }  // namespace wreath::put

@@ -9,4 +9,6 @@ Status probe_ofi() {
 
 Result<std::unique_ptr<Transport>> make_ofi(const TransportContext&) { return probe_ofi().error(); }
 
+MessageWay explain_ofi(std::uint64_t) { return {}; }
+
 }  // namespace wreath

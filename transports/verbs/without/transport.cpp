@@ -9,4 +9,6 @@ Status probe_verbs() {
 
 Result<std::unique_ptr<Transport>> make_verbs(const TransportContext&) { return probe_verbs().error(); }
 
+MessageWay explain_verbs(std::uint64_t) { return {}; }
+
 }  // namespace wreath
