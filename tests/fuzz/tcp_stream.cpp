@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -83,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::byte> stream = stream_of({data + 1, size - 1}, shape.checked);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 0;
-  wreath::TcpLink link(1, wreath::Fd(ends[0]), shape);
+  wreath::TcpLink link(1, wreath::Fd(ends[0]), shape, {}, std::make_shared<wreath::TcpCounts>());
   // The peer is closed first, so that the link does not wait.
   const wreath::Fd peer(ends[1]);
   for (std::uint16_t lane = 0; lane < kShape.lanes; ++lane) static_cast<void>(link.prepare(lane));
