@@ -85,7 +85,8 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
   }
   if (now_ns - looked_ns_ < kLookNs) return;
   looked_ns_ = now_ns;
-  if (suspicion_ && now_ns - suspicion_->since_ns > kSuspicionNs) {
+  if (suspicion_ && ended_in_order(suspicion_->peer)) suspicion_.reset();
+  if (suspicion_ && now_ns - suspicion_since(operation) > kSuspicionNs) {
     engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
     return;
   }
@@ -104,8 +105,20 @@ void Watch::goes_on() {
   waits_in_.clear();
 }
 
+// Says whether a peer's wire has ended since the peer left after its part of the call. Other ranks may still work then,
+// and need that wire only where this rank waits for that peer.
+bool Watch::ended_in_order(Rank peer) const {
+  return members_.has_left(peer) && engine_.driver_.waiting_for() != peer;
+}
+
+// Returns when the time of the suspicion began. What a peer sent before it left may still be read.
+std::int64_t Watch::suspicion_since(const Operation& operation) const {
+  return members_.has_left(suspicion_->peer) ? std::max(suspicion_->since_ns, operation.moved_ns)
+                                             : suspicion_->since_ns;
+}
+
 void Watch::suspect(const Operation& operation, Rank from, Error error) {
-  if (suspicion_) return;
+  if (suspicion_ || ended_in_order(from)) return;
   const std::int64_t now = now_ns();
   suspicion_ = Suspicion{from, now, std::move(error)};
   ask(operation, now);

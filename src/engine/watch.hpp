@@ -77,6 +77,8 @@ class Watch {
   void on_state(Rank from, const ControlMessage& message);
   void on_goodbye(Rank from, const Progressed& last);
 
+  bool ended_in_order(Rank peer) const;
+  std::int64_t suspicion_since(const Operation& operation) const;
   void ask(const Operation& operation, std::int64_t now_ns);
   template <typename Condition>
   std::optional<Question> find_open(Condition condition) const;

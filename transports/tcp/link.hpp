@@ -34,7 +34,8 @@ class TcpLink : public Wire {
   // Returns PeerLost with the peer and the reason: "connection closed", "connection reset", or the field of a frame
   // that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
-  int descriptor() const override { return socket_.get(); }
+  // A socket that has ended stays readable, and would wake its rank for nothing.
+  int descriptor() const override { return broken_ ? -1 : socket_.get(); }
   bool send_blocked() const override { return !broken_ && sender_.blocked(); }
   std::size_t in_flight() const override { return lanes_.held_bytes(kWireHeaderBytes); }
   bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }

@@ -302,6 +302,14 @@ const std::vector<Row> kOwnMistakes{
 
 // Ranks that make calls as they should say nothing.
 const std::vector<Row> kWithoutAnError{
+    // A wire to a rank that left ends, while its peer is in a call that waits for a third rank.
+    {.situation = "OneLeavesACallInWhichOthersStillWait",
+     .scripts = {"recv 1 1000 float32 recv 2 1000 float32", "send 0 1000 float32;leave",
+                 "sleep;sleep;sleep;sleep;sleep;sleep;send 0 1000 float32"},
+     .arrival_ms = 10'000},
+    {.situation = "OneLeavesAReduceInWhichOthersStillWait",
+     .scripts = {"reduce 100000 0", "sleep;sleep;sleep;sleep;sleep;sleep;reduce 100000 0", "reduce 100000 0;leave"},
+     .arrival_ms = 10'000},
     {.situation = "OneTakesWhatAPeerSentBeforeItLeft",
      .scripts = {"sleep;recv 1 1000 float32", "send 0 1000 float32;leave", ""}},
     // Calls of all ranks have numbers of their own: ranks without a part in an exchange do not count it.

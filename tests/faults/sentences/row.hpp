@@ -37,6 +37,7 @@ struct Row {
   bool starts = true;
   // The time that the start may take where it fails.
   int start_ms = kClockMs;
+  int arrival_ms = kClockMs;        // the time after which a rank that has not entered is missed
   std::int64_t within_ms = 10'000;  // after the start, or once all have met
   Arguments environment = {};       // for all ranks
   std::vector<Arguments> own = {};  // for each rank

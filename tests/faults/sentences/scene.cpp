@@ -103,6 +103,7 @@ void Scene::start(int rank) {
                     {"transport", transport_},
                     {"script", row_.scripts[static_cast<std::size_t>(rank)]},
                     {"host", host_of(rank)}});
+  arguments["arrival_ms"] = std::to_string(row_.arrival_ms);
   if (!row_.starts) arguments["bootstrap_ms"] = std::to_string(row_.start_ms);
   ranks_.push_back(
       RankProcess::start("speak", arguments, environment, folder_ / ("log-" + std::to_string(ranks_.size()))));

@@ -253,6 +253,7 @@ TEST_P(TcpLoss, APeerThatLeavesIsNamed) {
   EXPECT_EQ(error.code, ErrorCode::PeerLost);
   EXPECT_EQ(error.failed_rank, 0);
   EXPECT_EQ(error.message, "tcp link to rank 0: connection closed");
+  EXPECT_EQ(victim.link->descriptor(), -1) << "a socket that has ended wakes its rank for nothing";
 }
 
 TEST_P(TcpLoss, LeavingInAMessageIsAnErrorAtEveryLength) {
