@@ -107,9 +107,7 @@ void Watch::goes_on() {
 
 // Says whether a peer's wire has ended since the peer left after its part of the call. Other ranks may still work then,
 // and need that wire only where this rank waits for that peer.
-bool Watch::ended_in_order(Rank peer) const {
-  return members_.has_left(peer) && engine_.driver_.waiting_for() != peer;
-}
+bool Watch::ended_in_order(Rank peer) const { return members_.has_left(peer) && engine_.driver_.waiting_for() != peer; }
 
 // Returns when the time of the suspicion began. What a peer sent before it left may still be read.
 std::int64_t Watch::suspicion_since(const Operation& operation) const {
