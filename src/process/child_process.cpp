@@ -86,11 +86,12 @@ bool enter_root(int folder) {
   if (child.root >= 0 && !enter_root(child.root)) refuse(refusal, Refusal::Step::Root);
   if (!child.folder.empty() && ::chdir(child.folder.c_str()) != 0) refuse(refusal, Refusal::Step::Folder);
   reset_signals();
-  char* const* const variables = child.environment.empty() ? environ : environment.pointers.data();
+  // A program without a slash in its name is looked for in the PATH of this environment.
+  if (!child.environment.empty()) environ = const_cast<char**>(environment.pointers.data());
   if (child.program >= 0) {
-    (void)::syscall(SYS_execveat, child.program, "", words.pointers.data(), variables, AT_EMPTY_PATH);
+    (void)::syscall(SYS_execveat, child.program, "", words.pointers.data(), environ, AT_EMPTY_PATH);
   } else {
-    ::execvpe(child.file.empty() ? words.pointers[0] : child.file.c_str(), words.pointers.data(), variables);
+    ::execvp(child.file.empty() ? words.pointers[0] : child.file.c_str(), words.pointers.data());
   }
   refuse(refusal, Refusal::Step::Program);
 }

@@ -21,7 +21,7 @@ struct Pipe {
 Result<Pipe> make_pipe();
 
 struct ChildProgram {
-  // The program and its arguments. PATH is searched for the program where its name has no slash.
+  // The program and its arguments. The child's PATH is searched for the program where its name has no slash.
   std::vector<std::string> command{};
   // The program's file, where it differs from its name; empty: its name.
   std::string file{};

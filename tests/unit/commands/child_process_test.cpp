@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <string>
 
@@ -49,6 +51,17 @@ TEST(ChildProcess, GetsWhatItsStarterNames) {
                                      .folder = folder.path()});
   EXPECT_EQ(outcome.text, "x " + folder.path() + "\n");
   EXPECT_EQ(outcome.exit_code, 0);
+}
+
+TEST(ChildProcess, IsFoundInThePathThatItGets) {
+  const test::Folder folder;
+  std::ofstream(folder / "a_tool") << "#!/bin/sh\necho found\n";
+  std::filesystem::permissions(folder / "a_tool", std::filesystem::perms::owner_all);
+  const Outcome outcome = run_child({.command = {"a_tool"}, .environment = {"PATH=/nowhere:" + folder.path()}});
+  EXPECT_EQ(outcome.text, "found\n");
+  const auto missing = process::start_child({.command = {"sh"}, .environment = {"PATH=" + folder.path()}});
+  ASSERT_FALSE(missing) << "it was found in another PATH";
+  EXPECT_EQ(missing.error().message, "cannot run 'sh': No such file or directory");
 }
 
 // The signal is ignored in this process. A shell that inherited this would write on, but the shell must die of the
