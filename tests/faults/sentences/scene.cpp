@@ -11,12 +11,6 @@ namespace {
 // Rank 0 may listen at so many ports, from MASTER_PORT on.
 constexpr std::uint16_t kPorts = 16;
 
-// Returns the first of some ports that no other row uses.
-int first_port() {
-  static int next = 20'000 + ::getpid() % 500 * 20;
-  return next += 20;
-}
-
 bool contains(const std::string& text, const std::string& expression) {
   return std::regex_search(text, std::regex(expression));
 }
@@ -62,7 +56,7 @@ class Squatter {
   pid_t pid_;
 };
 
-Scene::Scene(const Row& row, std::string transport) : row_(row), transport_(std::move(transport)), port_(first_port()) {
+Scene::Scene(const Row& row, std::string transport) : row_(row), transport_(std::move(transport)) {
   const int hosts = static_cast<int>(row.scripts.size() + 1) / 2;
   if (row.hosts == Hosts::Namespaces) network_ = std::make_unique<Network>(hosts);
   if (row.hosts == Hosts::Wire) wire_ = std::make_unique<Wire>(hosts);
@@ -94,7 +88,7 @@ void Scene::start(int rank) {
   environment.insert({{"RANK", std::to_string(rank)},
                       {"WORLD_SIZE", std::to_string(row_.scripts.size())},
                       {"MASTER_ADDR", address},
-                      {"MASTER_PORT", std::to_string(port_)},
+                      {"MASTER_PORT", std::to_string(ports_.first())},
                       {"HOME", folder_.path()},
                       {"WREATH_RECORDER_DIR", folder_.path()}});
   Arguments arguments = short_clocks();
@@ -114,7 +108,8 @@ void Scene::act() {
   if (row_.act == Act::CutTheWay) wire_->tell("cut 1");
   if (row_.act == Act::TakeTheirPorts) {
     for (std::uint16_t i = 0; i < kPorts; ++i)
-      taken_.push_back(listen_on(SocketAddress::loopback(AF_INET, static_cast<std::uint16_t>(port_ + i))).value());
+      taken_.push_back(
+          listen_on(SocketAddress::loopback(AF_INET, static_cast<std::uint16_t>(ports_.first() + i))).value());
   }
   if (row_.act != Act::HoldTheirPlace) return;
   start(0);

@@ -8,6 +8,7 @@
 #include "src/base/fd.hpp"
 #include "tests/faults/sentences/row.hpp"
 #include "tests/support/network.hpp"
+#include "tests/support/ports.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/wire.hpp"
 
@@ -40,7 +41,7 @@ class Scene {
 
   const Row& row_;
   std::string transport_;
-  int port_;
+  test::Ports ports_;
   Folder folder_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Wire> wire_;

@@ -10,29 +10,29 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/ports.hpp"
 #include "tests/unit/bootstrap/helpers.hpp"
 
 namespace wreath {
 namespace {
 
+using test::Ports;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::string kKey(64, '7');
 
-// Sets up a clean environment, a home without a key, and 16 ports that nobody else uses.
+// Sets up a clean environment, a home without a key, and ports that nobody else uses.
 class EnvironmentJobs : public ::testing::Test {
  protected:
   Result<Membership> start(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
     return join_environment({rank, ranks, "test"}, request(rank, ranks, timeout_ms));
   }
-  static std::uint16_t free_port() {
-    static std::uint16_t next = static_cast<std::uint16_t>(20'000 + ::getpid() % 500 * 20);
-    return next = static_cast<std::uint16_t>(next + 20);
-  }
   static Fd occupy(std::uint16_t port) { return std::move(listen_on(SocketAddress::loopback(AF_INET, port)).value()); }
 
-  std::uint16_t port_ = free_port();
+  Ports ports_;
+  // One port below it is free, too.
+  std::uint16_t port_ = static_cast<std::uint16_t>(ports_.first() + 1);
   Folder home_;
   Environment clean_{{{"HOME", home_.path()},
                       {"WREATH_KEY", ""},

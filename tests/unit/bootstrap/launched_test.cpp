@@ -8,11 +8,13 @@
 
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/meeting_file.hpp"
+#include "tests/support/ports.hpp"
 #include "tests/unit/bootstrap/helpers.hpp"
 
 namespace wreath {
 namespace {
 
+using test::Ports;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -371,11 +373,12 @@ TEST(SharedStorage, IsKnownByItsKind) {
 
 // The second process gets the pid of the first, whether they meet by a key or not.
 TEST_F(Launched, AsRankZeroTwiceNameBothProcesses) {
+  const Ports ports;
   for (const std::string key : {"", "7777777777777777777777777777777777777777777777777777777777777777"}) {
     const Environment torchrun{{{"RANK", "0"},
                                 {"WORLD_SIZE", "2"},
                                 {"MASTER_ADDR", "127.0.0.1"},
-                                {"MASTER_PORT", std::to_string(23'000 + ::getpid() % 500 * 20)},
+                                {"MASTER_PORT", std::to_string(ports.first())},
                                 {"WREATH_KEY", key}}};
     const auto results = join_all(2, [&](int) { return join_environment({0, 2, "test"}, request(0, 2, 5000)); });
     for (const auto& result : results) {
