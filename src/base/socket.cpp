@@ -400,14 +400,21 @@ void set_keepalive(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 7);
 }
 
+void set_repeats(int socket) {
+  constexpr int kTcpRtoMaxMs = 44;  // TCP_RTO_MAX_MS of newer headers
+  set_option(socket, IPPROTO_TCP, kTcpRtoMaxMs, 1000);
+}
+
 void set_control_options(int socket) {
   set_no_delay(socket);
+  set_repeats(socket);
   set_keepalive(socket);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
 void set_stream_options(int socket) {
   set_no_delay(socket);
+  set_repeats(socket);
   const SocketAddress local = local_address(socket);
   const SocketAddress peer = peer_address(socket);
   if (std::ranges::equal(local.ip_bytes(), peer.ip_bytes())) set_unpaced(socket);

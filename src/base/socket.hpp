@@ -103,8 +103,7 @@ std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
 // Counts what the peer's kernel has not acknowledged over TCP, with the end of the stream as a byte. A socket that is
 // closed sooner may take it back, with a reset for whatever comes after. Returns 0 for other sockets.
 std::size_t unacknowledged_bytes(int socket);
-// Returns whether the kernel has sent the same bytes five times more in vain. It waits 0.2 s, then twice as long each
-// time (6.2 s in all).
+// Returns whether the kernel has sent the same bytes five times more in vain: in 6.2 s, or 3.4 s with set_repeats().
 bool lost_for_good(int socket);
 // Ends the sending of a stream that will be closed, and waits until the peer's kernel has all bytes. Whatever comes
 // meanwhile is thrown away: closing with unread input would reset the connection, and the peer would lose what was
@@ -118,6 +117,9 @@ void set_no_delay(int socket);
 // second, and 7 of them must be unanswered. Several must be lost before a host counts as dead, since networks lose
 // some.
 void set_keepalive(int socket);
+// Sends lost packets again each second at least, where the kernel can: Linux 6.15 and newer. Others wait for 0.2 s,
+// then twice as long each time, so that the first packet after an outage of 5 s may come when the peer counts as dead.
+void set_repeats(int socket);
 // Sets options for connections that carry a few bytes at a time. They end also when the peer's kernel does not
 // acknowledge bytes in 8 s. Linux takes this time for probes, too, whatever their count (tcp(7), TCP_USER_TIMEOUT). A
 // time below the probes' own would end a connection for one of them.

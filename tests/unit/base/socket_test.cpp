@@ -70,5 +70,20 @@ TEST(SocketAddress, KeepsItsInterface) {
   EXPECT_FALSE(SocketAddress::parse_ip("fd00::1", 7)->is_link_local());
 }
 
+TEST(Socket, SendsLostPacketsAgainEachSecond) {
+  constexpr int kTcpRtoMaxMs = 44;
+  for (const auto set_options : {set_control_options, set_stream_options}) {
+    auto pair = loopback_pair().value();
+    int ms = 0;
+    socklen_t length = sizeof ms;
+    if (::getsockopt(pair.first.get(), IPPROTO_TCP, kTcpRtoMaxMs, &ms, &length) != 0) {
+      GTEST_SKIP() << "this kernel does not let programs say so: run it on Linux 6.15 or newer";
+    }
+    set_options(pair.first.get());
+    EXPECT_EQ(::getsockopt(pair.first.get(), IPPROTO_TCP, kTcpRtoMaxMs, &ms, &length), 0);
+    EXPECT_EQ(ms, 1000);
+  }
+}
+
 }  // namespace
 }  // namespace wreath
