@@ -2,16 +2,19 @@
 #include "wreath/transport.hpp"
 
 namespace wreath {
+namespace test {
 
 Result<std::unique_ptr<Transport>> make_foo(const TransportContext& context);
+
+}  // namespace test
 
 namespace {
 
 Status refuse() { return Error{ErrorCode::Unavailable, "no adapter is here"}; }
 
 constexpr TransportRow kTestRows[] = {
-    {"unusable", SharedMemory::None, true, &make_foo, &refuse},
-    {"foo", SharedMemory::None, true, &make_foo},
+    {"unusable", SharedMemory::None, true, &test::make_foo, &refuse},
+    {"foo", SharedMemory::None, true, &test::make_foo},
 };
 
 }  // namespace

@@ -229,8 +229,12 @@ class FooTransport final : public Transport {
 
 }  // namespace
 
+// The library's makers are in the namespace wreath. It may have a transport of this name, too.
+namespace test {
+
 Result<std::unique_ptr<Transport>> make_foo(const TransportContext& context) {
   return std::unique_ptr<Transport>(std::make_unique<FooTransport>(context.shape));
 }
 
+}  // namespace test
 }  // namespace wreath
