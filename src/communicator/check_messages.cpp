@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/device/call_memory.hpp"
-
 namespace wreath {
 namespace {
 
@@ -114,8 +112,7 @@ Status check_messages(const ExchangeMessages& messages, Rank me) {
   return check_overlap(messages);
 }
 
-bool are_of_host(const ExchangeMessages& messages) {
-  if (!may_have_device_memory.load(std::memory_order_relaxed)) return true;
+bool none_has_a_device(const ExchangeMessages& messages) {
   const auto of_host = [](const ExchangeMessage& message) { return device_of(message.data) == nullptr; };
   return std::ranges::all_of(messages.sends, of_host) && std::ranges::all_of(messages.receives, of_host);
 }

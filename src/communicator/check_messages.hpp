@@ -1,6 +1,7 @@
 // The messages of an exchange are checked once, where they enter.
 #pragma once
 
+#include "src/device/call_memory.hpp"
 #include "src/engine/exchange.hpp"
 #include "wreath/result.hpp"
 
@@ -11,7 +12,10 @@ namespace wreath {
 // the host's. The error says which call is wrong.
 Status check_messages(const ExchangeMessages& messages, Rank me);
 
+bool none_has_a_device(const ExchangeMessages& messages);
 // Says whether no message is in a device's memory.
-bool are_of_host(const ExchangeMessages& messages);
+inline bool are_of_host(const ExchangeMessages& messages) {
+  return !may_have_device_memory.load(std::memory_order_relaxed) || none_has_a_device(messages);
+}
 
 }  // namespace wreath

@@ -163,11 +163,12 @@ std::uint64_t Engine::run_small(ExchangeMessages& messages, bool of_host) {
   if (sent.fifo != nullptr) {
     driver_.wire().add(Collective::Exchange, {sent.bytes, 0});
     driver_.doorbells().ring();
-    const Rank peer = messages.sends.front().peer;
-    messages.sends.clear();
-    if (const Status announced = links_->announce(*control_, peer); !announced) {
-      fail(announced.error().code, rank(), announced.error().message);
+    // Only staging has a region that the peer must know.
+    if (sent.bytes > kHeaderBytes) {
+      const Status announced = links_->announce(*control_, messages.sends.front().peer);
+      if (!announced) fail(announced.error().code, rank(), announced.error().message);
     }
+    messages.sends.clear();
     if (!messages.receives.empty()) prepare_next(*sent.fifo);
   }
   if (plain && messages.sends.empty()) receive_small(messages.receives);

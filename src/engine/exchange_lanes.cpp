@@ -34,13 +34,13 @@ std::uint32_t signature_of(const Engine& engine, Direction direction, const Exch
   return signature_of(message, ends, engine.communicator());
 }
 
-// Says whether the messages are one, small, and of a peer that maps memory.
-bool is_one_small(const Engine& engine, const std::vector<ExchangeMessage>& messages) {
-  if (messages.size() != 1) return false;
+// Returns the bytes of the only message, where it is small and of a peer that maps memory. Returns 0 otherwise.
+std::size_t bytes_of_small(const Engine& engine, const std::vector<ExchangeMessage>& messages) {
+  if (messages.size() != 1) return 0;
   const ExchangeMessage& only = messages.front();
-  const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes);
-  return only.count > 0 && only.bytes() <= most && only.peer != engine.rank() &&
-         engine.links().wire(only.peer) == nullptr;
+  if (only.peer == engine.rank() || engine.links().wire(only.peer) != nullptr) return 0;
+  const std::uint64_t bytes = only.bytes();
+  return bytes <= std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes) ? bytes : 0;
 }
 
 Question question_of(const ExchangeMessages& messages, const Step& step) {
@@ -117,20 +117,22 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
 }
 
 OutgoingMessage outgoing_of(const Engine& engine, const std::vector<ExchangeMessage>& sends) {
-  if (!is_one_small(engine, sends)) return {};
+  const std::size_t bytes = bytes_of_small(engine, sends);
+  if (bytes == 0) return {};
   const ExchangeMessage& message = sends.front();
   Link& link = *engine.links().link(message.peer);
   SendFifo& fifo = link.send_fifo(kExchangeLane);
-  if (!link.prepare(kExchangeLane) || !has_credit(fifo)) return {};
-  return {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Send, message), engine.shape().epoch};
+  if (bytes > kHeaderBytes && !link.prepare(kExchangeLane)) return {};
+  if (!has_credit(fifo)) return {};
+  return {&fifo, message.data, bytes, signature_of(engine, Direction::Send, message), engine.shape().epoch};
 }
 
 IncomingMessage incoming_of(const Engine& engine, const std::vector<ExchangeMessage>& receives) {
-  if (!is_one_small(engine, receives)) return {};
+  const std::size_t bytes = bytes_of_small(engine, receives);
+  if (bytes == 0) return {};
   const ExchangeMessage& message = receives.front();
   RecvFifo& fifo = engine.links().link(message.peer)->recv_fifo(kExchangeLane);
-  return {&fifo, message.data, message.bytes(), signature_of(engine, Direction::Receive, message),
-          engine.shape().epoch};
+  return {&fifo, message.data, bytes, signature_of(engine, Direction::Receive, message), engine.shape().epoch};
 }
 
 std::string describe(const ExchangeMessages& messages) {

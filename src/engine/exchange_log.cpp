@@ -3,22 +3,6 @@
 
 namespace wreath {
 
-void ExchangeLog::enter(ExchangeMessage& message, Side& side) {
-  message.number = side.entered.load(std::memory_order_relaxed) + 1;
-  if (side.last == nullptr) side.last = std::make_unique<std::array<Kept, kRemembered>>();
-  Kept& kept = (*side.last)[message.number % kRemembered];
-  // A reader that sees these words sees that the message before counts.
-  kept.dtype.store(message.dtype, std::memory_order_release);
-  kept.count.store(message.count, std::memory_order_release);
-  side.entered.store(message.number, std::memory_order_release);
-}
-
-void ExchangeLog::enter(Direction direction, std::vector<ExchangeMessage>& messages, Rank me) {
-  for (ExchangeMessage& message : messages) {
-    if (message.peer != me) enter(message, side(direction, message.peer));
-  }
-}
-
 MessageCounts ExchangeLog::counts(Rank peer) const {
   return {side(Direction::Send, peer).entered.load(std::memory_order_acquire),
           side(Direction::Receive, peer).entered.load(std::memory_order_acquire)};

@@ -29,7 +29,11 @@ class ExchangeLog {
     enter(Direction::Receive, messages.receives, me);
   }
   // Does so for the messages of one direction.
-  void enter(Direction direction, std::vector<ExchangeMessage>& messages, Rank me);
+  void enter(Direction direction, std::vector<ExchangeMessage>& messages, Rank me) {
+    for (ExchangeMessage& message : messages) {
+      if (message.peer != me) enter(message, side(direction, message.peer));
+    }
+  }
 
   // Any thread may call the functions below.
 
@@ -54,7 +58,15 @@ class ExchangeLog {
     // Message m is at m % kRemembered. The pointer is null before the first message, and then never changes.
     std::unique_ptr<std::array<Kept, kRemembered>> last;
   };
-  static void enter(ExchangeMessage& message, Side& side);
+  static void enter(ExchangeMessage& message, Side& side) {
+    message.number = side.entered.load(std::memory_order_relaxed) + 1;
+    if (side.last == nullptr) side.last = std::make_unique<std::array<Kept, kRemembered>>();
+    Kept& kept = (*side.last)[message.number % kRemembered];
+    // A reader that sees these words sees that the message before counts.
+    kept.dtype.store(message.dtype, std::memory_order_release);
+    kept.count.store(message.count, std::memory_order_release);
+    side.entered.store(message.number, std::memory_order_release);
+  }
   const Side& side(Direction direction, Rank peer) const {
     return peers_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(direction)];
   }

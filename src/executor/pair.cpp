@@ -26,7 +26,7 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
   slot.signature = message.signature;
   slot.bytes = static_cast<std::uint32_t>(message.bytes);
   slot.region = fifo.staging_region;
-  if (message.bytes <= sizeof slot.data) {
+  if (message.bytes <= kHeaderBytes) {
     slot.flags = kSlotInline;
     slot.offset = 0;
     std::memcpy(slot.data, message.data, message.bytes);
@@ -52,7 +52,7 @@ Advance take_message(const IncomingMessage& message, const CopyKernels& copies) 
   const SlotHeader* slot = peek(fifo);
   if (slot == nullptr || slot->signature != message.signature || slot->bytes != message.bytes) return Advance::Blocked;
   if (slot->epoch != message.epoch || slot->lane != fifo.lane) return Advance::Blocked;
-  const bool in_header = message.bytes <= sizeof slot->data && load_relaxed(slot->flags) == kSlotInline;
+  const bool in_header = message.bytes <= kHeaderBytes && load_relaxed(slot->flags) == kSlotInline;
   const std::byte* data = in_header ? slot->data : find_data(fifo, *slot, message.bytes);
   if (data == nullptr) return Advance::Blocked;
   copies.plain(message.data, data, message.bytes);

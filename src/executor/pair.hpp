@@ -10,8 +10,12 @@
 
 namespace wreath {
 
+// A message of up to so many bytes goes into its header, and needs no staging.
+inline constexpr std::size_t kHeaderBytes = sizeof(SlotHeader::data);
+
 struct OutgoingMessage {
-  // The FIFO of a peer that maps this rank's memory, with staging. It is null where there is no message.
+  // The FIFO of a peer that maps this rank's memory. It has staging where the message needs it. It is null where there
+  // is no message.
   SendFifo* fifo = nullptr;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;  // 1 to the FIFO's slot_bytes
@@ -27,7 +31,7 @@ struct IncomingMessage {
   std::uint16_t epoch = 0;
 };
 
-// Publishes the message; a tiny one goes into its header. Requires has_credit(). It does the same as a lane of one send
+// Publishes the message. Requires has_credit(). It does the same as a lane of one send
 // step.
 void publish_message(const OutgoingMessage& message, const CopyKernels& copies);
 
