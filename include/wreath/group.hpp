@@ -1,8 +1,6 @@
 // Launches calls as one: calls of one thread, over one or many communicators of this process.
 #pragma once
 
-#include <memory>
-
 #include "wreath/result.hpp"
 #include "wreath/work.hpp"
 
@@ -35,8 +33,8 @@ class Group {
   Status run();
 
  private:
-  // The calls of the outermost group; null after the launch.
-  std::shared_ptr<GroupCalls> calls_;
+  // The thread's calls; null after the launch.
+  GroupCalls* calls_;
   bool outermost_;
 };
 

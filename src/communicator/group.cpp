@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "src/communicator/begin_operation.hpp"
@@ -100,6 +101,8 @@ void GroupCalls::clear() {
   }
   count_ = 0;
   refused_.reset();
+  work_.reset();
+  handle_.reset();
 }
 
 void GroupCalls::refuse(const Error& error) {
@@ -109,7 +112,7 @@ void GroupCalls::refuse(const Error& error) {
 // Checks all that can go wrong before anything begins.
 Status GroupCalls::check() const {
   if (refused_) return *refused_;
-  if (!usable()) return inherited();
+  if (generation_ != fork_generation()) return inherited();
   if (inside_ > 0) return misused("launch: a Group inside this one is still open");
   for (const OfEngine& kept : kept()) {
     WREATH_TRY(kept.engine->error());
@@ -161,7 +164,7 @@ Status GroupCalls::launch() {
 Status GroupCalls::run() {
   const bool one_exchange = count_ == 1 && kept_.front().operations.empty() && !kept_.front().messages.empty() &&
                             kept_.front().stream == nullptr;
-  if (!one_exchange || gave_work()) {
+  if (!one_exchange || handle_ != nullptr) {
     WREATH_TRY(launch());
     return work_->wait(-1);
   }
@@ -178,61 +181,58 @@ Status GroupCalls::run() {
 
 namespace {
 
-// The thread's next group uses the memory of this one.
-thread_local std::shared_ptr<GroupCalls> spare_calls;
+thread_local GroupCalls thread_calls;
 
-std::shared_ptr<GroupCalls> new_calls() {
-  if (spare_calls != nullptr && spare_calls->usable()) return std::move(spare_calls);
-  return std::make_shared<GroupCalls>();
-}
+struct Clear {
+  void operator()(GroupCalls* calls) const { calls->clear(); }
+};
+// Empties the calls when their launch ends.
+using Launched = std::unique_ptr<GroupCalls, Clear>;
 
-// Ends the keeping of a group with these calls. Returns null where it was launched before.
-std::shared_ptr<GroupCalls> close(std::shared_ptr<GroupCalls>& calls, bool outermost) {
-  std::shared_ptr<GroupCalls> closed = std::move(calls);
-  if (closed != nullptr && outermost) GroupCalls::end_keeping();
-  if (closed != nullptr && !outermost) closed->close_inside();
-  return closed;
+// Ends the keeping of a group with these calls, which are not null.
+GroupCalls* close(GroupCalls*& calls, bool outermost) {
+  outermost ? GroupCalls::end_keeping() : calls->close_inside();
+  return std::exchange(calls, nullptr);
 }
 
 Error launched_before() { return misused("launch: this Group was launched before"); }
 
 }  // namespace
 
-Group::Group() : outermost_(GroupCalls::open() == nullptr) {
+Group::Group() : calls_(GroupCalls::open()), outermost_(calls_ == nullptr) {
   if (outermost_) {
-    calls_ = new_calls();
+    calls_ = &thread_calls;
     calls_->begin_keeping();
   } else {
-    calls_ = GroupCalls::open()->shared_from_this();
     calls_->open_inside();
   }
 }
 
 Group::~Group() {
   if (calls_ == nullptr) return;
-  calls_->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
+  // The outermost group may be over before this one.
+  if (GroupCalls* const open = GroupCalls::open()) {
+    open->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
+  }
   // The launch refuses the calls' Works.
   static_cast<void>(launch());
 }
 
 Result<Work> Group::launch() {
-  const std::shared_ptr<GroupCalls> calls = close(calls_, outermost_);
-  if (calls == nullptr) return launched_before();
+  if (calls_ == nullptr) return launched_before();
+  GroupCalls* const closed = close(calls_, outermost_);
   if (!outermost_) return Work(std::make_shared<Operation>());
+  const Launched calls(closed);
   WREATH_TRY(calls->launch());
   return calls->work();
 }
 
 Status Group::run() {
-  std::shared_ptr<GroupCalls> calls = close(calls_, outermost_);
-  if (calls == nullptr) return launched_before();
+  if (calls_ == nullptr) return launched_before();
+  GroupCalls* const closed = close(calls_, outermost_);
   if (!outermost_) return {};
-  Status status = calls->run();
-  if (!calls->gave_work()) {
-    calls->clear();
-    spare_calls = std::move(calls);
-  }
-  return status;
+  const Launched calls(closed);
+  return calls->run();
 }
 
 }  // namespace wreath

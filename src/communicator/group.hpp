@@ -38,12 +38,17 @@ struct StreamedMessage {
   Stream* stream;
 };
 
-class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
+// These are the calls of a thread's groups, of one outermost group after the other.
+class GroupCalls {
  public:
   // Returns the calls of this thread's open Group, or null where no Group is open.
   static GroupCalls* open() noexcept { return open_; }
-  // Opens and closes these calls for this thread.
-  void begin_keeping() noexcept { open_ = this; }
+  // Begins and ends the keeping of calls of an outermost group.
+  void begin_keeping() noexcept {
+    open_ = this;
+    generation_ = fork_generation();
+    inside_ = 0;
+  }
   static void end_keeping() noexcept { open_ = nullptr; }
 
   // Keeps a call whose arguments were checked.
@@ -62,10 +67,8 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   Status launch();
   // Launches the calls and waits for all of them.
   Status run();
-  // Empties the object but keeps its memory. The caller calls it only where nobody has a Work of it.
+  // Empties the object but keeps its memory.
   void clear();
-  bool gave_work() const { return handle_ != nullptr; }
-  bool usable() const { return generation_ == fork_generation(); }
 
  private:
   struct OfEngine {
@@ -89,7 +92,7 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   std::optional<Error> refused_;
   int inside_ = 0;  // groups that are open inside
   // Where the current generation differs, this process is the child of a fork.
-  const std::uint32_t generation_ = fork_generation();
+  std::uint32_t generation_ = 0;
   // The pointer is null until work() makes the object.
   std::shared_ptr<GroupWork> work_;
   // The pointer is null until work() makes the object.
