@@ -18,8 +18,8 @@ class GroupCalls;
 //   communicator.recv(from_left, left);
 //   group.run().value();
 //
-// One thread makes, uses and destroys the group. Destroyed without a launch, the group begins no call, and the calls'
-// Works get InvalidUsage.
+// One thread makes, uses and destroys the group. No other thread destroys a communicator of the group before run() or
+// launch() has returned. Destroyed without a launch, the group begins no call, and the calls' Works get InvalidUsage.
 class Group {
  public:
   Group();

@@ -76,7 +76,7 @@ Status Communicator::run(const Call& call, bool varying) {
                      },
                      [&](Engine& engine) -> Status {
                        if (GroupCalls* group = GroupCalls::open()) {
-                         group->keep(impl_->engine, call);
+                         group->keep(engine, call);
                          return {};
                        }
                        return run_call(engine, call);
@@ -91,7 +91,7 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
                      },
                      [&](Engine& engine) -> Result<Work> {
                        if (GroupCalls* group = GroupCalls::open()) {
-                         group->keep(impl_->engine, call);
+                         group->keep(engine, call);
                          return group->work();
                        }
                        return start_call(engine, call);

@@ -42,6 +42,7 @@ Communicator::Impl::~Impl() {
     static_cast<void>(new std::shared_ptr<RankCommunicator>(rank));  // NOLINT(bugprone-unhandled-exception-at-new)
   } else {
     rank->leave();
+    if (GroupCalls* const group = GroupCalls::open()) group->hold(engine);
   }
 }
 

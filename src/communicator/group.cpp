@@ -58,25 +58,25 @@ Status GroupWork::wait(std::int64_t timeout_ms) {
 
 // ---- the calls of a group ----
 
-GroupCalls::OfEngine& GroupCalls::of(const std::shared_ptr<Engine>& engine) {
+GroupCalls::OfEngine& GroupCalls::of(Engine& engine) {
   for (OfEngine& kept : kept()) {
-    if (kept.engine == engine) return kept;
+    if (kept.engine == &engine) return kept;
   }
   if (count_ == kept_.size()) kept_.emplace_back();
   OfEngine& next = kept_[count_++];
-  next.engine = engine;
+  next.engine = &engine;
   return next;
 }
 
-void GroupCalls::keep(const std::shared_ptr<Engine>& engine, const Call& call) {
-  of(engine).operations.push_back(engine->prepare(call));
+void GroupCalls::keep(Engine& engine, const Call& call) {
+  of(engine).operations.push_back(engine.prepare(call));
 }
 
-void GroupCalls::keep(const std::shared_ptr<Engine>& engine, Direction direction, const StreamedMessage& message) {
+void GroupCalls::keep(Engine& engine, Direction direction, const StreamedMessage& message) {
   OfEngine& kept = of(engine);
   if (kept.messages.empty()) kept.stream = message.stream;
   if (kept.stream != message.stream) {
-    refuse(complaint(*engine, "launch", ErrorCode::InvalidUsage,
+    refuse(complaint(engine, "launch", ErrorCode::InvalidUsage,
                      "sends and receives of one Group and communicator are in different streams"));
   }
   (direction == Direction::Send ? kept.messages.sends : kept.messages.receives).push_back(message.message);
@@ -93,13 +93,13 @@ Work GroupCalls::work() {
 
 void GroupCalls::clear() {
   for (OfEngine& each : kept()) {
-    each.engine.reset();
     each.messages.sends.clear();
     each.messages.receives.clear();
     each.stream = nullptr;
     each.operations.clear();
   }
   count_ = 0;
+  held_.clear();
   refused_.reset();
   work_.reset();
   handle_.reset();

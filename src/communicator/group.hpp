@@ -52,8 +52,10 @@ class GroupCalls {
   static void end_keeping() noexcept { open_ = nullptr; }
 
   // Keeps a call whose arguments were checked.
-  void keep(const std::shared_ptr<Engine>& engine, const Call& call);
-  void keep(const std::shared_ptr<Engine>& engine, Direction direction, const StreamedMessage& message);
+  void keep(Engine& engine, const Call& call);
+  void keep(Engine& engine, Direction direction, const StreamedMessage& message);
+  // Keeps an engine alive whose communicator this thread destroys. launch() then returns an error.
+  void hold(std::shared_ptr<Engine> engine) { held_.push_back(std::move(engine)); }
   // Notes that one of the calls was refused. launch() then returns that error.
   void refuse(const Error& error);
   // Notes that a Group inside the outermost one begins. The inner Group must end first.
@@ -72,7 +74,7 @@ class GroupCalls {
 
  private:
   struct OfEngine {
-    std::shared_ptr<Engine> engine;
+    Engine* engine = nullptr;
     ExchangeMessages messages;
     Stream* stream = nullptr;  // the messages' stream
     std::vector<std::shared_ptr<Operation>> operations;
@@ -82,13 +84,14 @@ class GroupCalls {
 
   std::span<OfEngine> kept() { return {kept_.data(), count_}; }
   std::span<const OfEngine> kept() const { return {kept_.data(), count_}; }
-  OfEngine& of(const std::shared_ptr<Engine>& engine);
+  OfEngine& of(Engine& engine);
   Status check() const;
   Status begin();
 
   // The first `count_` entries are in the order of their first calls.
   std::vector<OfEngine> kept_;
   std::size_t count_ = 0;
+  std::vector<std::shared_ptr<Engine>> held_;
   std::optional<Error> refused_;
   int inside_ = 0;  // groups that are open inside
   // Where the current generation differs, this process is the child of a fork.

@@ -71,7 +71,7 @@ Status Communicator::Impl::run(Direction direction, const StreamedMessage& messa
   return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Status {
                 if (GroupCalls* group = GroupCalls::open()) {
-                  group->keep(engine, direction, message);
+                  group->keep(own, direction, message);
                   return {};
                 }
                 ExchangeMessages messages = alone(direction, message.message);
@@ -83,7 +83,7 @@ Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessag
   return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Result<Work> {
                 if (GroupCalls* group = GroupCalls::open()) {
-                  group->keep(engine, direction, message);
+                  group->keep(own, direction, message);
                   return group->work();
                 }
                 auto operation =

@@ -317,6 +317,17 @@ TEST_F(Misuse, BuffersThatOverlap) {
   EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
 }
 
+TEST_F(Misuse, OfACommunicatorThatWasDestroyed) {
+  auto others = Communicator::create_local(2).value();
+  Group group;
+  others[0].send(std::span<const float>(data_), 1).value();
+  others.clear();
+  const Status status = group.run();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::InvalidUsage);
+  EXPECT_NE(status.error().message.find("was destroyed"), std::string::npos) << status.error().message;
+}
+
 // One of two communicators in a group gets a wrong argument. Nothing is begun, and launch returns the reason.
 TEST_F(Misuse, OfOneCallBeginsNone) {
   LocalRanks others(1, {});
