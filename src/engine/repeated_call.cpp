@@ -29,7 +29,7 @@ void RepeatedCall::remember(const Call& call, Place place, const Choice& choice,
 // The first way has the call that was remembered last. A full set forgets the call that was remembered first. Of two
 // calls with one hash, which are one in 2^64, it remembers the last.
 void RepeatedCalls::remember(const Call& call, Place place, const Choice& choice, const CallRecord& record) {
-  const std::uint64_t hash = hash_of(call);
+  const std::uint64_t hash = RepeatedCall::compared(words_of(call, call.count)).hash;
   Set& set = sets_[set_of(hash)];
   auto way = static_cast<std::size_t>(std::ranges::find(set.hashes, hash) - set.hashes.begin());
   if (way == kWays) {

@@ -22,8 +22,10 @@ class RepeatedCall {
 
   // Says whether `call` repeats that call with any buffers that are plainly right. Where it returns false, the caller
   // checks the call in full.
-  bool is(const Call& call) const noexcept {
-    return compared(words_of(call, call.count)) == compared(words_) && call.stream == nullptr && buffers_fit(call);
+  bool is(const Call& call) const noexcept { return is(call, compared(words_of(call, call.count))); }
+  // Does the same, with what is compared of the call's words.
+  bool is(const Call& call, const CallWords& words) const noexcept {
+    return words == compared(words_) && call.stream == nullptr && buffers_fit(call);
   }
   // Returns what is compared of a call's words. A planted fault leaves the data type out.
   static CallWords compared(const CallWords& words) noexcept {
@@ -41,10 +43,9 @@ class RepeatedCall {
     const auto input = reinterpret_cast<std::uintptr_t>(call.input);
     const auto output = reinterpret_cast<std::uintptr_t>(call.output);
     const bool are_there = ((input != 0) | !reads_) & ((output != 0) | !writes_);
-    const bool input_first = input < output;
-    const std::uint64_t distance = input_first ? output - input : input - output;
-    const bool apart = distance >= (input_first ? input_bytes_ : output_bytes_);
-    return are_there & (apart | (same_in_place_ & (distance == 0)));
+    // The distance from the later buffer to the earlier one wraps, and is more than memory holds.
+    const bool apart = (output - input >= input_bytes_) & (input - output >= output_bytes_);
+    return are_there & (apart | (same_in_place_ & (input == output)));
   }
 
   CallWords words_;
@@ -67,12 +68,12 @@ class RepeatedCalls {
  public:
   // Returns the call that `call` repeats; null where there is none.
   const RepeatedCall* find(const Call& call) const noexcept {
-    const std::uint64_t hash = hash_of(call);
-    const Set& set = sets_[set_of(hash)];
+    const CallWords words = RepeatedCall::compared(words_of(call, call.count));
+    const Set& set = sets_[set_of(words.hash)];
     std::size_t way = 0;
-    for (std::size_t i = 1; i < kWays; ++i) way = set.hashes[i] == hash ? i : way;
+    for (std::size_t i = 1; i < kWays; ++i) way |= i * static_cast<std::size_t>(set.hashes[i] == words.hash);
     const RepeatedCall* const found = set.calls[way].get();
-    return found != nullptr && found->is(call) ? found : nullptr;
+    return found != nullptr && found->is(call, words) ? found : nullptr;
   }
   // Remembers a checked call that the small path serves.
   void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
@@ -86,9 +87,6 @@ class RepeatedCalls {
     std::array<std::unique_ptr<RepeatedCall>, kWays> calls;
   };
 
-  static std::uint64_t hash_of(const Call& call) noexcept {
-    return RepeatedCall::compared(words_of(call, call.count)).hash;
-  }
   static std::size_t set_of(std::uint64_t hash) noexcept { return hash >> (64 - kSetBits); }
 
   std::array<Set, std::size_t{1} << kSetBits> sets_;
