@@ -129,9 +129,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
   }
   const std::uint64_t number = entered_.history.add(last->words());
   const std::uint32_t signature = entered_.history.signature();
-  driver_.small().start(last->part(),
-                        {call.input == nullptr ? entered_.barrier_bytes.data() : call.input,
-                         call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output, signature});
+  driver_.small().start(last->part(), call.input == nullptr ? entered_.barrier_bytes.data() : call.input,
+                        call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output, signature);
   // The record is written while the message is on its way.
   const std::uint64_t record = recorder_.enter(last->record(), number);
   if (driver_.spin_small() == Advance::Done) {

@@ -16,7 +16,9 @@ class SmallRun final : public Run {
   void link();
   void set(Operation& operation) { operation_ = &operation; }
   // Starts a call. The caller sets the operation only where the call cannot end at once.
-  void start(const SmallPart& part, const SmallExchange::Varied& varied) { exchange_.start(part, varied); }
+  void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
+    exchange_.start(part, input, output, signature);
+  }
 
   Result<Started> start() override;
   Advance advance() override {

@@ -138,13 +138,13 @@ std::byte* SmallExchange::place_of(int rank) const {
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
 
-void SmallExchange::start(const SmallPart& part, const Varied& varied) {
+void SmallExchange::start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
   part_ = part;
-  input_ = varied.input;
-  output_ = varied.output;
+  input_ = input;
+  output_ = output;
   ++number_;
-  signatures_[number_ % signatures_.size()] = varied.signature;
-  flag_ = flag_of(first_sequence_ + number_, varied.signature);
+  signatures_[number_ % signatures_.size()] = signature;
+  flag_ = flag_of(first_sequence_ + number_, signature);
   published_ = !part.publishes;
   peer_ = part.first_source;
   line_ = 0;

@@ -53,9 +53,6 @@ struct SmallPart {
   // The bytes from one rank's place in the output to the next one's.
   std::size_t result_stride = 0;
   Arithmetic arithmetic;
-  // The rank reads ranks [first_source, end_source).
-  int first_source = 0;
-  int end_source = 0;
   bool publishes = false;
   // The result is, or begins with, the rank's own data.
   bool has_result = false;
@@ -64,6 +61,10 @@ struct SmallPart {
   bool combines_in_place = false;
   // All ranks read all messages.
   bool from_all = false;
+  // The rank reads ranks [first_source, end_source). These two stand last, so that no member lies in two stores of a
+  // copy. Its load would wait until both are in the cache.
+  int first_source = 0;
+  int end_source = 0;
 };
 
 class SmallExchange {
@@ -75,15 +76,11 @@ class SmallExchange {
 
   // Begins a call, which run() ends.
   void start(const SmallCall& call) {
-    start(SmallPart(call, rank_, static_cast<int>(areas_.size())), {call.input, call.output, call.signature});
+    start(SmallPart(call, rank_, static_cast<int>(areas_.size())), call.input, call.output, call.signature);
   }
-  // Begins a call in which this rank has `part`.
-  struct Varied {
-    const std::byte* input;
-    std::byte* output;
-    std::uint32_t signature;
-  };
-  void start(const SmallPart& part, const Varied& varied);
+  // Begins a call in which this rank has `part`. The others are no struct, since one load would copy both pointers, and
+  // it would wait until the two stores are in the cache.
+  void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature);
   // Returns Done once this rank's part in the call is over; never waits. Returns Failed where a peer is in another
   // call.
   Advance run();
