@@ -68,18 +68,11 @@ GroupCalls::OfEngine& GroupCalls::of(Engine& engine) {
   return next;
 }
 
-void GroupCalls::keep(Engine& engine, const Call& call) {
-  of(engine).operations.push_back(engine.prepare(call));
-}
+void GroupCalls::keep(Engine& engine, const Call& call) { of(engine).operations.push_back(engine.prepare(call)); }
 
-void GroupCalls::keep(Engine& engine, Direction direction, const StreamedMessage& message) {
-  OfEngine& kept = of(engine);
-  if (kept.messages.empty()) kept.stream = message.stream;
-  if (kept.stream != message.stream) {
-    refuse(complaint(engine, "launch", ErrorCode::InvalidUsage,
-                     "sends and receives of one Group and communicator are in different streams"));
-  }
-  (direction == Direction::Send ? kept.messages.sends : kept.messages.receives).push_back(message.message);
+void GroupCalls::refuse_stream(const Engine& engine) {
+  refuse(complaint(engine, "launch", ErrorCode::InvalidUsage,
+                   "sends and receives of one Group and communicator are in different streams"));
 }
 
 Work GroupCalls::work() {

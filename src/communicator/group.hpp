@@ -53,7 +53,12 @@ class GroupCalls {
 
   // Keeps a call whose arguments were checked.
   void keep(Engine& engine, const Call& call);
-  void keep(Engine& engine, Direction direction, const StreamedMessage& message);
+  void keep(Engine& engine, Direction direction, const StreamedMessage& message) {
+    OfEngine& kept = of(engine);
+    if (kept.messages.empty()) kept.stream = message.stream;
+    if (kept.stream != message.stream) refuse_stream(engine);
+    (direction == Direction::Send ? kept.messages.sends : kept.messages.receives).emplace_back() = message.message;
+  }
   // Keeps an engine alive whose communicator this thread destroys. launch() then returns an error.
   void hold(std::shared_ptr<Engine> engine) { held_.push_back(std::move(engine)); }
   // Notes that one of the calls was refused. launch() then returns that error.
@@ -85,6 +90,8 @@ class GroupCalls {
   std::span<OfEngine> kept() { return {kept_.data(), count_}; }
   std::span<const OfEngine> kept() const { return {kept_.data(), count_}; }
   OfEngine& of(Engine& engine);
+  // Refuses a message that is not in the stream of those before it.
+  void refuse_stream(const Engine& engine);
   Status check() const;
   Status begin();
 

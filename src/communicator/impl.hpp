@@ -58,6 +58,9 @@ struct Communicator::Impl {
     if (device_of(call.input) != nullptr || device_of(call.output) != nullptr) return std::nullopt;
     return engine->run_again(call);
   }
+  // Keeps a message that is plainly right in the thread's open Group. Returns false where the message is not, or no
+  // Group is open; run() then does the rest.
+  bool keep_plain(Direction direction, const ExchangeMessage& message);
   // Runs one message, now or with the thread's open Group.
   Status run(Direction direction, const StreamedMessage& message);
   // Starts one message, now or with the thread's open Group.

@@ -67,6 +67,15 @@ ExchangeMessage message_of(const void* data, std::size_t count, DataType dtype, 
 
 }  // namespace
 
+// This is inline so that the message's words stay in registers until they are where they are kept. In memory they would
+// be copied in pairs, and each such load would wait until the stores of both are in the cache.
+inline bool Communicator::Impl::keep_plain(Direction direction, const ExchangeMessage& message) {
+  GroupCalls* const group = GroupCalls::open();
+  if (group == nullptr || inherited() || !is_plain(message, *engine)) return false;
+  group->keep(*engine, direction, {message, nullptr});
+  return true;
+}
+
 Status Communicator::Impl::run(Direction direction, const StreamedMessage& message) {
   return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Status {
@@ -95,6 +104,7 @@ Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessag
 
 Status Communicator::send(const void* input, std::size_t count, DataType dtype, Rank to) {
   if (!impl_) return not_made();
+  if (impl_->keep_plain(Direction::Send, message_of(input, count, dtype, to))) return {};
   return impl_->run(Direction::Send, {message_of(input, count, dtype, to), nullptr});
 }
 Result<Work> Communicator::send_async(const void* input, std::size_t count, DataType dtype, Rank to, Stream* stream) {
@@ -103,6 +113,7 @@ Result<Work> Communicator::send_async(const void* input, std::size_t count, Data
 }
 Status Communicator::recv(void* output, std::size_t count, DataType dtype, Rank from) {
   if (!impl_) return not_made();
+  if (impl_->keep_plain(Direction::Receive, message_of(output, count, dtype, from))) return {};
   return impl_->run(Direction::Receive, {message_of(output, count, dtype, from), nullptr});
 }
 Result<Work> Communicator::recv_async(void* output, std::size_t count, DataType dtype, Rank from, Stream* stream) {
