@@ -135,7 +135,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   const std::uint64_t record = recorder_.enter(last->record(), number);
   if (driver_.spin_small() == Advance::Done) {
     driver_.wire().add(call.collective, driver_.small().moved());
-    recorder_.done(record);
+    recorder_.done_at_once(record);
     release_token();
     return Status();
   }
@@ -206,7 +206,7 @@ Status Engine::run(ExchangeMessages& messages, bool of_host) {
 Status Engine::run_exchange(ExchangeMessages& messages, bool of_host) {
   const std::uint64_t record = run_small(messages, of_host);
   if (messages.empty()) {
-    recorder_.done(record);
+    recorder_.done_at_once(record);
     release_token();
     return {};
   }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -210,15 +211,18 @@ void FlightRecorder::running(std::uint64_t key, ShortName algorithm) noexcept {
   if (!algorithm.view().empty()) change_algorithm(*words, algorithm);
 }
 
-void FlightRecorder::done(std::uint64_t key) noexcept { finish(key, CallState::Done); }
+void FlightRecorder::done(std::uint64_t key) noexcept { finish(key, CallState::Done, cycle_count()); }
 
-void FlightRecorder::failed(std::uint64_t key) noexcept { finish(key, CallState::Failed); }
+void FlightRecorder::done_at_once(std::uint64_t key) noexcept { finish(key, CallState::Done, 0); }
 
-void FlightRecorder::finish(std::uint64_t key, CallState state) noexcept {
+void FlightRecorder::failed(std::uint64_t key) noexcept { finish(key, CallState::Failed, cycle_count()); }
+
+// No call ends before it begins, whatever `ticks` are.
+void FlightRecorder::finish(std::uint64_t key, CallState state, std::uint64_t ticks) noexcept {
   RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
   const Change change(words->version);
-  store(words->done, cycle_count());
+  store(words->done, std::max(ticks, words->entered));
   change_state(*words, state);
 }
 

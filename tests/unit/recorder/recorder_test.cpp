@@ -105,6 +105,16 @@ TEST(FlightRecorder, FollowsACallThroughItsStates) {
   EXPECT_EQ(recorder.last().state, CallState::Failed);
 }
 
+TEST(FlightRecorder, ACallThatIsOverAtOnceEndsWhenItBegan) {
+  FlightRecorder recorder = make_recorder();
+  const std::uint64_t number = recorder.enter(float_call(2));
+  recorder.done_at_once(number);
+  const CallRecord call = *recorder.find(number);
+  EXPECT_EQ(call.state, CallState::Done);
+  EXPECT_NE(call.done_ns, 0);
+  EXPECT_EQ(call.done_ns, call.entered_ns);
+}
+
 TEST(FlightRecorder, KeepsTheLast256Calls) {
   FlightRecorder recorder = make_recorder();
   for (std::uint64_t i = 1; i <= 300; ++i) recorder.enter(float_call(i));
