@@ -103,6 +103,6 @@ std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::si
   return data;
 }
 
-bool expired(std::int64_t since_ns) { return now_ns() - since_ns > 60'000'000'000; }
+bool expired(std::int64_t since_ns) { return now_ns() - since_ns > 30'000'000'000; }
 
 }  // namespace wreath

@@ -51,11 +51,11 @@ std::byte pattern(std::uint32_t lane, std::uint32_t message, std::size_t place);
 // Returns `bytes` of that content, from place 0 on.
 std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::size_t bytes);
 
-// Returns whether a minute has passed since `since_ns`.
+// Returns whether half a minute has passed since `since_ns`.
 bool expired(std::int64_t since_ns);
 
-// Calls progress() of both ends until `done` returns true. Returns false after a minute or an error; `why` gets the
-// error's message.
+// Calls progress() of both ends until `done` returns true. Returns false after half a minute or an error; `why`
+// gets the error's message.
 template <typename Done>
 bool drive(LinkPair& pair, Done done, std::string* why = nullptr) {
   const std::int64_t start = now_ns();

@@ -96,6 +96,43 @@ TEST(TcpRailFault, OneSocketTakesNoParts) {
   EXPECT_EQ(decode(bytes, usual_shape(), Framing::Parts).value(), part);
 }
 
+// Two parts are more than a socket takes at once.
+constexpr std::uint32_t kLongSlotBytes = 16 << 20;
+
+// Returns a link that has begun to send a message, of which both sockets hold a part.
+RailVictim sending_victim(const std::vector<std::byte>& data) {
+  RailVictim victim(shape_of(1, 2, kLongSlotBytes), 2);
+  EXPECT_TRUE(try_send(victim.link->send_fifo(0), data.data(), data.size()));
+  EXPECT_TRUE(victim.link->progress(true));
+  EXPECT_TRUE(victim.link->send_blocked());
+  return victim;
+}
+
+TEST(TcpRailFault, HoldsNoCall) {
+  const std::vector<std::byte> data(2 * part_bytes(shape_of(1, 2, kLongSlotBytes)));
+  RailVictim victim = sending_victim(data);
+  write(victim.raw[0], std::vector<std::byte>(kWireHeaderBytes));
+  ASSERT_FALSE(victim.link->progress(true));
+  EXPECT_FALSE(victim.link->send_blocked());
+}
+
+// The kernel still reads what it has not taken.
+TEST(TcpRailFault, AReportOfAMessageThatIsNotSentYetGivesNoMemoryBack) {
+  const std::vector<std::byte> data(2 * part_bytes(shape_of(1, 2, kLongSlotBytes)));
+  RailVictim victim = sending_victim(data);
+  WireHeader report = header_of_part(1, 0, 0);
+  report.kind = FrameKind::Arrival;
+  write(victim.raw[0], frame(report));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(victim.link->progress(true));
+  EXPECT_GT(victim.link->in_flight(), 0U);
+  std::vector<std::byte> sink(1 << 20);
+  for (int i = 0; i < 1000 && victim.link->in_flight() > 0; ++i) {
+    for (const Fd& raw : victim.raw) static_cast<void>(::recv(raw.get(), sink.data(), sink.size(), MSG_DONTWAIT));
+    ASSERT_TRUE(victim.link->progress(true));
+  }
+  EXPECT_EQ(victim.link->in_flight(), 0U);
+}
+
 // Reads a message, which must be whole and of this byte.
 void expect_message(RailLink& link, std::byte content) {
   Received got;
@@ -104,16 +141,35 @@ void expect_message(RailLink& link, std::byte content) {
   EXPECT_TRUE(std::ranges::all_of(got.data, [&](std::byte each) { return each == content; }));
 }
 
+// Returns the bytes that have come to both ends of the peer, and takes them.
+std::size_t come_to(const RailVictim& victim) {
+  std::size_t all = 0;
+  std::byte bytes[4096];
+  for (const Fd& raw : victim.raw) {
+    for (ssize_t got = 1; got > 0; all += got > 0 ? static_cast<std::size_t>(got) : 0) {
+      got = ::recv(raw.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    }
+  }
+  return all;
+}
+
 TEST(TcpRailFault, APartThatComesTwiceCountsOnce) {
-  RailVictim victim(usual_shape(), 2);
-  for (const Fd& raw : victim.raw) write(raw, frame(header_of_part(0, 0), std::byte{7}));
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(victim.link->progress(true));
+  constexpr std::uint32_t kFirst = 0xffffffff;  // 0 follows
+  RailVictim victim(shape_of(2, 2, kSlotBytes, kFirst), 2);
+  for (const std::size_t rail : {0U, 1U}) {
+    write(victim.raw[rail], frame(header_of_part(kFirst, 0), rail == 0 ? std::byte{7} : std::byte{6}));
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(victim.link->progress(true));
+  }
   EXPECT_EQ(peek(victim.link->recv_fifo(0)), nullptr);
-  write(victim.raw[0], frame(header_of_part(0, 1), std::byte{7}));
+  write(victim.raw[0], frame(header_of_part(kFirst, 1), std::byte{7}));
   expect_message(*victim.link, std::byte{7});
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(victim.link->progress(true));
+  EXPECT_GT(come_to(victim), 0U) << "it is reported";
   // All of it comes again, after it was read, and then the next message.
-  for (const std::uint32_t part : {0U, 1U}) write(victim.raw[1], frame(header_of_part(0, part), std::byte{8}));
-  for (const std::uint32_t part : {0U, 1U}) write(victim.raw[0], frame(header_of_part(1, part), std::byte{9}));
+  for (const std::uint32_t part : {0U, 1U}) write(victim.raw[1], frame(header_of_part(kFirst, part), std::byte{8}));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(victim.link->progress(true));
+  EXPECT_GT(come_to(victim), 0U) << "the peer has not heard of it";
+  for (const std::uint32_t part : {0U, 1U}) write(victim.raw[0], frame(header_of_part(0, part), std::byte{9}));
   expect_message(*victim.link, std::byte{9});
 }
 
