@@ -172,6 +172,9 @@ TEST(WireCounts, AreThoseOfTheTransportsThatCount) {
     LocalRanks mapped(2, options);
     EXPECT_TRUE(mapped.communicators()[0].wire_counts().empty()) << transport;
   }
+  // The transports that could link these ranks, and do not, count nothing.
+  LocalRanks any(2, {});
+  EXPECT_TRUE(any.communicators()[0].wire_counts().empty()) << any.communicators()[0].transport_to(1);
   EXPECT_TRUE(Communicator().wire_counts().empty());
 }
 
