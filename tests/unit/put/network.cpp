@@ -37,6 +37,15 @@ bool TestNetwork::step() {
   return false;
 }
 
+bool TestNetwork::step_newest(const Adapter& adapter) {
+  const std::lock_guard lock(mutex_);
+  for (TestChannel* channel : channels_) {
+    const std::size_t count = channel->pending_.size();
+    if (&channel->adapter_ == &adapter && count > 0) return channel->move(count - 1);
+  }
+  return false;
+}
+
 void TestNetwork::lose(const Adapter& adapter, bool retryable) {
   const std::lock_guard lock(mutex_);
   for (TestChannel* channel : channels_) {
@@ -57,6 +66,13 @@ std::span<std::byte> TestNetwork::remote_memory(std::uint64_t address) const {
     if (reinterpret_cast<std::uintptr_t>(memory.bytes.data()) == address) return memory.bytes;
   }
   return {};
+}
+
+std::size_t TestNetwork::under_way(const Adapter& adapter) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  for (const TestChannel* channel : channels_) count += &channel->adapter_ == &adapter ? channel->pending_.size() : 0;
+  return count;
 }
 
 TestChannel::TestChannel(TestNetwork& network, TestAdapter& adapter, std::uint16_t index, std::uint32_t tells)
@@ -115,7 +131,10 @@ Result<std::size_t> TestChannel::put(std::span<const Put> puts) {
 // Moves a piece of a put, of the first one where the network is ordered.
 bool TestChannel::step() {
   if (state_ != State::Connected || pending_.empty()) return false;
-  const std::size_t at = network_.whims_.limits.ordered ? 0 : network_.random_() % pending_.size();
+  return move(network_.whims_.limits.ordered ? 0 : network_.random_() % pending_.size());
+}
+
+bool TestChannel::move(std::size_t at) {
   Pending& pending = pending_[at];
   const Put& put = pending.put;
   const TestChannel* peer = network_.find(peer_, peer_generation_);

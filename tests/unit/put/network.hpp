@@ -45,6 +45,8 @@ class TestNetwork {
   std::unique_ptr<Adapter> make_adapter(std::string name);
   // Does something for one channel. Returns false where there was nothing to do.
   bool step();
+  // Moves the newest put of the adapter's channels, on a network without order. Returns false where there is none.
+  bool step_newest(const Adapter& adapter);
   // Lets a channel of the adapter be lost now.
   void lose(const Adapter& adapter, bool retryable);
   Whims& whims() { return whims_; }
@@ -56,6 +58,8 @@ class TestNetwork {
   // Returns registered memory that peers may put into, by its address.
   std::span<std::byte> remote_memory(std::uint64_t address) const;
   std::size_t registrations() const { return memories_.size(); }
+  // Returns the puts of the adapter that have not arrived.
+  std::size_t under_way(const Adapter& adapter) const;
   std::recursive_mutex& mutex() { return mutex_; }
 
  private:
@@ -103,6 +107,7 @@ class TestChannel final : public Channel {
     std::uint32_t done = 0;
   };
   bool step();
+  bool move(std::size_t at);
   void finish(std::size_t at);
   void lose(const std::string& reason, bool retryable);
   void event(PutEvent event);
