@@ -171,7 +171,7 @@ Result<std::string> talk(const PmiVersion& version, const std::vector<std::strin
 }
 
 TEST(Pmi, TakesTheAnswersOfRealLaunchers) {
-  EXPECT_EQ(talk(kPmi1, {kBegun, kSpace, "cmd=barrier_out rc=0\n", "cmd=get_result rc=0 msg=success value=v/1\n",
+  EXPECT_EQ(talk(kPmi1, {kBegun, kSpace, "cmd=barrier_out  rc=0 \n", "cmd=get_result rc=0 msg=success value=v/1\n",
                          "cmd=finalize_ack rc=0\n"})
                 .value(),
             "v/1");
@@ -203,6 +203,9 @@ TEST(Pmi, NamesWhatTheLauncherRefuses) {
       {kPmi2, {kBegun, counted("cmd=fullinit-response;rc=0;rank=1;size=two;")}, "rank 1 of -1"},
       {kPmi2, {kBegun, kRank1, counted("cmd=kvs-fence-response;rc=14;errmsg=no\33[1m way;")}, "rc=14, no?[1m way"},
       {kPmi2, {kBegun, kRank1, fence2, counted("cmd=kvs-get-response;rc=0;found=FALSE;")}, "it has no wreath-place"},
+      {kPmi2,
+       {kBegun, kRank1, fence2, counted("cmd=kvs-get-response;rc=0;found=FALSE;value=v/1;")},
+       "it has no wreath-place"},
       {kPmi2, {kBegun, "-1    cmd=x;"}, "fullinit-response was expected"},
       {kPmi2, {kBegun, "99999 cmd=x;"}, "longer than 16384 bytes"},
       {kPmi2, {kBegun, "length"}, "fullinit-response was expected"},
