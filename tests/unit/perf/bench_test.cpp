@@ -368,6 +368,28 @@ TEST(Counters, AreWhatWasAddedBetweenTwoLooks) {
   EXPECT_EQ(counted[0].counts[1].number, 1U);
 }
 
+TEST(Counters, AreOfTheTimedCallsAlone) {
+  Options options = options_of(DataType::Float32, 6);
+  options.sizes.list = {kCount * sizeof(float)};
+  options.pin = false;
+  options.counters = true;
+  ASSERT_GT(options.warmup, 0);
+  on_ranks(2, {}, kCount, [&](Member& member) {
+    const auto ignore = [](const std::string&) {};
+    const auto report = run_rank(member, row_of("all_reduce_perf"), options, {"tcp", {}}, {ignore, ignore});
+    ASSERT_TRUE(report);
+    if (member.rank() != 0) return;
+    ASSERT_EQ(report->counters.size(), 1U);
+    ASSERT_EQ(report->rows.size(), 1U);
+    ASSERT_TRUE(report->rows[0].in_place);
+    for (const Measurement& each : {report->rows[0].out_of_place, *report->rows[0].in_place}) {
+      ASSERT_EQ(each.counters.size(), 1U);
+      EXPECT_EQ(each.counters[0].counts[0].number, 12U) << "6 calls on 2 ranks";
+      EXPECT_EQ(each.counters[0].bytes, std::uint64_t{12} << 20);
+    }
+  });
+}
+
 TEST(Exchange, GathersNumbersAndTextsInRankOrder) {
   on_ranks(3, {}, kCount, [](Member& member) {
     const double mine[] = {member.rank() + 0.5, -1e-9 * member.rank()};

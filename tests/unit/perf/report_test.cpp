@@ -220,6 +220,23 @@ TEST(Table, ShowsCountersForEachMebibyte) {
   EXPECT_EQ(json["results"][0]["wreath"]["counters"]["in_place"], nlohmann::json::object());
 }
 
+// Ranks whose links over a transport sent nothing have counts that no number of bytes divides.
+TEST(Table, NamesCountersByTheirTransports) {
+  Report report = sample();
+  report.options.counters = true;
+  report.transport = "tcp+verbs";
+  report.counters = {WireCounts{"tcp", 0, {{"sends", 0}}}, WireCounts{"verbs", 0, {{"puts", 0}}}};
+  report.rows[0].out_of_place.counters = {WireCounts{"tcp", 0, {{"sends", 3}}},
+                                          WireCounts{"verbs", 2 << 20, {{"puts", 5}}}};
+  EXPECT_THAT(table_head(report), HasSubstr("  tcp.sends  verbs.puts  algorithm\n"));
+  EXPECT_THAT(table_head(report), HasSubstr("of their messages: tcp, verbs\n"));
+  EXPECT_THAT(table_row(report, report.rows[0]), HasSubstr("          -        2.50  one_shot lanes=1 tile=16K\n"));
+  const auto json = nlohmann::json::parse(to_json(report, {}));
+  const auto& counted = json["results"][0]["wreath"]["counters"]["out_of_place"];
+  EXPECT_EQ(counted["tcp"]["per_mib"]["sends"], nlohmann::json(nullptr));
+  EXPECT_EQ(counted["verbs"]["per_mib"]["puts"], 2.5);
+}
+
 TEST(Table, SaysOfWhatNothingIsCounted) {
   Report report = sample();
   EXPECT_THAT(table_head(report), Not(HasSubstr("Counters")));

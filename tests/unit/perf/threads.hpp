@@ -45,6 +45,12 @@ class ThreadMember final : public Member {
     return bytes > 4096 ? "ring lanes=2 tile=4K order=ring" : "one_shot lanes=1 tile=4K order=canonical";
   }
 
+  // Each call that is subject to the fault counts as a message.
+  std::vector<WireCounts> wire_counts() const override {
+    const auto calls = static_cast<std::uint64_t>(number_);
+    return {WireCounts{"tcp", calls << 20, {{"messages", calls}}}};
+  }
+
   Status run(const Call& call) override {
     const std::size_t bytes = input_elements(call) * size_of(call.dtype);
     Bytes& mine = state_.inputs[own()];
