@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "perf/base/flags.hpp"
 #include "perf/common/run.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -46,8 +48,6 @@ TEST(Sizes, RefuseWhatIsNoSize) {
     EXPECT_EQ(parse_size(text), std::nullopt) << text;
   }
 }
-
-TEST(Sizes, AreWrittenAsShortAsTheyAreExact) {}
 
 TEST(Sizes, GrowByFactorOrStepInWholeElements) {
   EXPECT_THAT(sizes_of({8, 100, 1, 2}, 4), ElementsAre(8, 16, 32, 64));
@@ -120,6 +120,22 @@ TEST(CommandLine, NamesAdaptersAsTheSettingDoes) {
   EXPECT_EQ(accepted({"--hca", "^=mlx5_3:1"}).adapters, "^=mlx5_3:1");
   EXPECT_EQ(accepted({}).adapters, "");
   EXPECT_THAT(refused({"--help"}).text, HasSubstr("--hca NAMES"));
+}
+
+// Three ranks are no hypercube, so nothing starts.
+TEST(CommandLine, TellsTheLibraryWhichAdaptersItNames) {
+  const test::Environment environment{{{"WREATH_HCA", "irdma"}}};
+  const auto run = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"hypercube_perf", "--ranks", "3"});
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    testing::internal::CaptureStderr();
+    EXPECT_NE(run_tool("hypercube_perf", static_cast<int>(pointers.size()), pointers.data()), 0);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a hypercube needs a power of two"));
+    return std::string(::getenv("WREATH_HCA"));
+  };
+  EXPECT_EQ(run({}), "irdma");
+  EXPECT_EQ(run({"--hca", "=mlx5_0:1"}), "=mlx5_0:1");
 }
 
 TEST(CommandLine, RefusesNamingFlagAndValue) {
