@@ -288,6 +288,7 @@ TEST_F(Probed, LibrariesAreMissedWhereADeviceWantsThem) {
   probes_.libraries = {{"libibverbs.so.1", "", ""}, {"libfabric.so.1", "/usr/lib/libfabric.so.1.18.0", "1.17"}};
   EXPECT_EQ(of(examined(), "RDMA verbs").verdict, Verdict::Ok);
   EXPECT_EQ(of(examined(), "libfabric").text, "/usr/lib/libfabric.so.1.18.0, 1.17");
+  for (const CheckResult& finding : examined()) EXPECT_NE(finding.subject, "libfabric providers");
   probes_.fabrics = {{"efa", {"efa_0-rdm", "efa_1-rdm"}}, {"tcp;ofi_rxm", {"eth0"}}};
   EXPECT_EQ(of(examined(), "libfabric providers").text, "efa (efa_0-rdm, efa_1-rdm), tcp;ofi_rxm (eth0)");
   const test::FakePci hca{"pci0000:16", "0000:18:00.0", "0x020700", "0x15b3", "0x1021", 0};

@@ -198,11 +198,14 @@ TEST_F(DoctorOfRdma, TellsTheOutageThatConnectionsSurvive) {
 
 TEST_F(DoctorOfRdma, KnowsAdaptersThatVerbsDoNotDrive) {
   add_adapter("efa_0", "efa", "Unspecified");
+  test::add_gid(machine_, "efa_0", {0, "fe80:0000:0000:0000:0041:3aff:fe1f:0001", "IB/RoCE v1", ""});
   EXPECT_EQ(of("efa_0").verdict, Verdict::Ok) << "a copy of another machine's files";
   probes_.emplace();
   EXPECT_EQ(of("efa_0").verdict, Verdict::Note);
   EXPECT_THAT(of("efa_0").text, HasSubstr("libfabric has no provider efa here"));
   EXPECT_FALSE(of("efa_0").fix.empty());
+  probes_->fabrics = {{"tcp;ofi_rxm", {"eth0"}}};
+  EXPECT_EQ(of("efa_0").verdict, Verdict::Note) << "another provider does not drive it";
   probes_->fabrics = {{"tcp;ofi_rxm", {"eth0"}}, {"efa", {"efa_0-rdm"}}};
   EXPECT_EQ(of("efa_0").verdict, Verdict::Ok);
   EXPECT_EQ(of("efa_0 port 1 GIDs").subject, "");
