@@ -90,6 +90,7 @@ TEST(VerbsGids, AreChosenByTypeAndAddress) {
   constexpr GidType kV2 = GidType::RoceV2;
   EXPECT_EQ(gid_of({{0, link_local(), kV1}, {1, link_local(), kV2}, {2, ipv4(1), kV1}, {3, ipv4(1), kV2}}), 3);
   EXPECT_EQ(gid_of({{0, link_local(), kV2}, {1, ipv6(), kV2}, {2, ipv4(1), kV1}}), 1);
+  EXPECT_EQ(gid_of({{0, ipv6(), kV2}, {1, ipv4(1), kV2}}), 1);
   EXPECT_EQ(gid_of({{0, link_local(), kV1}, {1, link_local(), kV2}}), 1);
   EXPECT_EQ(gid_of({{0, link_local(), kV1}, {5, ipv4(1), kV1}}), 5);
   EXPECT_EQ(gid_of({{2, ipv4(2), kV2}, {4, ipv4(1), kV2}}), 2);  // the first of equals
