@@ -209,6 +209,8 @@ TEST_F(Launched, ByOthersUseNoPmixOfTheStepAroundThem) {
   EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
   const Environment torchrun{kTorchrun};
   EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
+  const Environment of_the_step{{{"PMIX_RANK", "3"}}};
+  EXPECT_EQ(rendezvous().value().carrier, Carrier::None);
 }
 
 TEST_F(Launched, ByMpirunMeetElsewhereWhenTold) {
