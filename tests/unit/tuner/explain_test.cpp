@@ -56,6 +56,10 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
 TEST(Explain, OfAWireTellsWhatWasMeasuredOfIt) {
   Tuning tuning;
   tuning.times = {{Collective::AllReduce, 2, "verbs", 1 << 20, "two_shot", 262144, 60}};
+  for (const Algorithm& row : algorithms()) {
+    if (row.collective != Collective::AllReduce) continue;
+    tuning.times.push_back({Collective::AllReduce, 2, "verbs", 1 << 20, std::string(row.name), 16384, 100});
+  }
   PlanQuestion asked = question(Collective::AllReduce, 1 << 20);
   asked.wire = "verbs";
   asked.predictable = false;
@@ -66,8 +70,10 @@ TEST(Explain, OfAWireTellsWhatWasMeasuredOfIt) {
   EXPECT_FALSE(explained.chosen.predicted_us || explained.limit_us);
   for (const PlanCandidate& other : explained.others) EXPECT_FALSE(other.predicted_us) << other.algorithm->name;
   asked.wire = "tcp";
-  EXPECT_FALSE(explain_plan(asked, &tuning)->tuned);
-  EXPECT_FALSE(explain_plan(asked, &tuning)->chosen.measured_us);
+  const PlanExplanation other_wire = explain_plan(asked, &tuning).value();
+  EXPECT_FALSE(other_wire.tuned);
+  EXPECT_FALSE(other_wire.chosen.measured_us);
+  for (const PlanCandidate& other : other_wire.others) EXPECT_FALSE(other.measured_us) << other.algorithm->name;
 }
 
 // For GPUs only times measured on devices count, and nothing is predicted.
