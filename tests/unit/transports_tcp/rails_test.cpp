@@ -147,18 +147,24 @@ TEST(TcpRail, CarriesAPartOfALargeMessage) {
   EXPECT_EQ(parts, (std::set<std::uint32_t>{0, 1, 2}));
 }
 
+// Sends a message from a to b, and returns what b received.
+Received carried(RailPair& pair, const std::vector<std::byte>& data) {
+  EXPECT_TRUE(try_send(pair.a->send_fifo(0), data.data(), static_cast<std::uint32_t>(data.size())));
+  Received got;
+  const std::int64_t start = now_ns();
+  while (!try_recv(pair.b->recv_fifo(0), got) && !expired(start)) {
+    EXPECT_TRUE(pair.a->progress(false));
+    EXPECT_TRUE(pair.b->progress(true));
+  }
+  return got;
+}
+
 TEST(TcpRail, PutsPartsWhereTheStepWantsTheMessage) {
   RailPair pair(shape_of(1, 2, kSlotBytes), 3);
   const auto data = filled(0, 0, kSlotBytes);
   std::vector<std::byte> target(data.size());
   *pair.b->recv_fifo(0).landing = {target.data(), 0, kSlotBytes};
-  ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
-  Received got;
-  const std::int64_t start = now_ns();
-  while (!try_recv(pair.b->recv_fifo(0), got) && !expired(start)) {
-    ASSERT_TRUE(pair.a->progress(false));
-    ASSERT_TRUE(pair.b->progress(true));
-  }
+  const Received got = carried(pair, data);
   EXPECT_EQ(got.at, target.data());
   EXPECT_EQ(target, data);
 }
@@ -169,13 +175,7 @@ TEST(TcpRail, PutsNothingWhereTheStepWantsAnotherMessage) {
     RailPair pair(shape_of(1, 2, kSlotBytes), 3);
     std::vector<std::byte> target(data.size());
     *pair.b->recv_fifo(0).landing = {target.data(), sequence, bytes};
-    ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
-    Received got;
-    const std::int64_t start = now_ns();
-    while (!try_recv(pair.b->recv_fifo(0), got) && !expired(start)) {
-      ASSERT_TRUE(pair.a->progress(false));
-      ASSERT_TRUE(pair.b->progress(true));
-    }
+    const Received got = carried(pair, data);
     EXPECT_EQ(got.data, data);
     EXPECT_EQ(target, std::vector<std::byte>(data.size())) << "message " << sequence << " of " << bytes << " bytes";
   }
