@@ -2,7 +2,7 @@
 # programs of a choice of entries. `ctest -L '^LABEL$'` runs the entries that `tests_LABEL` built. A label is the kind
 # of a test (its folder of tests/), or `quick` for short ones (tests/CMakeLists.txt). `asan` and `tsan` are for tests
 # that can differ under that sanitizer, `nightly_asan` and `nightly_tsan` for those in long runs. `./run test` leaves out
-# `nightly`. `no_device` is for the tests of a build without devices.
+# `nightly`.
 
 # An entry that takes longer is cut in parts, which run side by side.
 set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get ten times as many")
