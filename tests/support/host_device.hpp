@@ -16,7 +16,7 @@ inline bool has_host_device() {
 // Copies between any memory of the build.
 inline Status copy_bytes(void* target, const void* source, std::size_t bytes) {
   if (has_host_device()) return host_device().copy(target, source, bytes);
-  std::memcpy(target, source, bytes);
+  if (bytes > 0) std::memcpy(target, source, bytes);
   return {};
 }
 
