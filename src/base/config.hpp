@@ -45,6 +45,7 @@ enum class Setting : std::uint8_t {
   SocketInterface,
   TcpSockets,
   Hca,
+  Rails,
   IbGidIndex,
   IbTimeout,
   IbRetryCount,
@@ -185,6 +186,8 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::Hca, "WREATH_HCA", "",
                "RDMA adapters, by prefix: mlx5; =mlx5_0:1 is that port, ^mlx5_3 all others; empty: the fastest, then "
                "the nearest"},
+    SettingRow{Setting::Rails, "WREATH_RAILS", "1",
+               "RDMA adapters, or libfabric's, that a rank uses at once, alike on all ranks", 1, 8},
     SettingRow{Setting::IbGidIndex, "WREATH_IB_GID_INDEX", "-1",
                "index of an RDMA port's GID; -1: RoCE v2 before v1, IPv4 before IPv6", -1, 255},
     SettingRow{Setting::IbTimeout, "WREATH_IB_TIMEOUT", "17",

@@ -17,11 +17,17 @@
 
 namespace wreath {
 
+// So many adapters may share the messages of a link: its rails.
+inline constexpr std::size_t kMostRails = 8;
+
 // Memory that an adapter registered, as a peer names it.
 struct RemoteMemory {
   std::uint64_t address = 0;  // of its first byte, as puts count it
   std::uint64_t key = 0;
+  bool operator==(const RemoteMemory&) const = default;
 };
+// The same memory by rail: each adapter has a name of its own for it.
+using RailMemories = std::vector<RemoteMemory>;
 
 struct PutLimits {
   std::uint32_t inline_bytes = 0;  // of the largest put whose memory needs no registration
@@ -30,6 +36,7 @@ struct PutLimits {
   // A put that tells arrives after all puts that its channel took before it.
   bool ordered = false;
   std::uint32_t told_bits = 32;  // a put tells a number of so many bits
+  std::uint32_t rails = 1;       // so many adapters, each with these limits, share the puts of a message
   bool polled = false;           // puts that were taken go on only while poll() is called
 };
 
@@ -102,6 +109,8 @@ class Adapter {
   virtual bool arm() = 0;
   // Returns the next thing that the adapter says of itself, in words: "mlx5_0 port 1: the port went down".
   virtual std::optional<std::string> trouble() = 0;
+  // Returns false where a new connection would fail at this end, as far as is known: the port is down.
+  virtual bool usable() { return true; }
 };
 
 }  // namespace wreath

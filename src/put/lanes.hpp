@@ -16,7 +16,7 @@ namespace wreath {
 // A message between the sequences of the lane's window that was put.
 struct SentMessage {
   const std::byte* data = nullptr;  // of a large message
-  std::uint64_t registration = 0;   // of that memory
+  PortMemory memory;                // where that is
   std::uint32_t place = 0;          // among the peer's large slots
   std::uint32_t bytes = 0;
   // Its puts that have not ended. A message that must be put again has one at least.
@@ -25,8 +25,8 @@ struct SentMessage {
 
 // A peer's slots for messages of a lane, as far as this end knows them.
 struct PeerSlots {
-  std::optional<RemoteMemory> small;
-  std::optional<RemoteMemory> large;
+  RailMemories small;  // empty where they are not known
+  RailMemories large;
   bool wants_small = false;  // asked for
   bool wants_large = false;
 };

@@ -39,11 +39,14 @@ PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shap
 Result<std::unique_ptr<PutLink>> PutLink::make(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape,
                                                const PutOptions& options) {
   std::unique_ptr<PutLink> link(new PutLink(peer, std::move(port), shape, options));
-  for (std::uint32_t i = 0; i < options.channels; ++i) {
-    auto channel = link->port_->make_channel(most_tells(shape, link->port_->limits()), *link);
+  PutPort& own = *link->port_;
+  for (std::uint32_t i = 0; i < options.channels * own.rails(); ++i) {
+    const std::size_t rail = i / options.channels;
+    auto channel = own.make_channel(rail, most_tells(shape, own.limits()), *link);
     if (!channel) return link->explain(channel.error());
-    link->queues_.emplace_back(*link->port_, *std::move(channel));
+    link->queues_.add(PutQueue(own, rail, *std::move(channel)));
   }
+  link->queues_.use(~0U);
   const Status slots = make_slots(*link->lanes_[0], link->wires_.shape(), false);
   if (!slots) return link->explain(slots.error());
   return link;
@@ -57,20 +60,26 @@ PutLink::~PutLink() {
     ::poll(nullptr, 0, 1);
   }
   for (int waited_ms = 0; waited_ms < kLingerMs && !stop(); ++waited_ms) ::poll(nullptr, 0, 1);
-  queues_.clear();
+  queues_.use(0);
+  queues_.all().clear();
   for (const auto& lane : lanes_) port_->remove_staging(lane->wire.send_staging.data());
 }
 
 PutOffer PutLink::offer() const {
   PutOffer offer;
-  for (const PutQueue& queue : queues_) offer.channels.push_back(queue.channel().address());
-  offer.small = lanes_[0]->small.name();
+  for (const PutQueue& queue : queues_.all()) offer.channels.push_back(queue.channel().address());
+  offer.small = lanes_[0]->small.remote();
   return offer;
 }
 
 Status PutLink::connect(const PutOffer& theirs) {
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    const Status connected = queues_[i].channel().connect(theirs.channels[i]);
+  if (theirs.small.size() != port_->rails()) {
+    return explain({ErrorCode::Mismatch, fmt::format("offer: it has {} rails, and there are {} here; WREATH_RAILS is the "
+                                                     "same at all ranks",
+                                                     theirs.small.size(), port_->rails())});
+  }
+  for (std::size_t i = 0; i < queues_.all().size(); ++i) {
+    const Status connected = queues_.all()[i].channel().connect(theirs.channels[i]);
     if (!connected) return explain(connected.error());
   }
   lanes_[0]->peer.small = theirs.small;
@@ -100,15 +109,15 @@ Result<std::size_t> PutLink::progress(bool /*expecting*/) {
   return std::exchange(moved_, 0);
 }
 
-void PutLink::take(const PutEvent& event) {
+void PutLink::take(std::size_t rail, const PutEvent& event) {
   ++moved_;
   Status taken;
   switch (event.kind) {
-    case PutEvent::Kind::Ended: taken = take_ended(event); break;
+    case PutEvent::Kind::Ended: taken = take_ended(rail, event); break;
     case PutEvent::Kind::Told: taken = take_told(event.told); break;
     case PutEvent::Kind::Lost:
       if (event.retryable) {
-        recovery_.on_lost(event.error);
+        recovery_.on_lost(rail, event.error);
       } else {
         port_->listen();
         taken = Error{ErrorCode::PeerLost, port_->trouble().empty()
@@ -120,10 +129,11 @@ void PutLink::take(const PutEvent& event) {
   if (!taken && !broken_) fail(taken.error());
 }
 
-Status PutLink::take_ended(const PutEvent& event) {
-  recovery_.on_ended();
-  const auto queue =
-      std::ranges::find_if(queues_, [&](const PutQueue& each) { return each.channel().index() == event.channel; });
+Status PutLink::take_ended(std::size_t rail, const PutEvent& event) {
+  recovery_.on_ended(rail);
+  const auto queue = std::ranges::find_if(queues_.all(), [&](const PutQueue& each) {
+    return each.rail() == rail && each.channel().index() == event.channel;
+  });
   if (queue->on_ended(event.number, [this](const PutOwner& owner) { sender_.on_ended(owner); })) return {};
   return Error{ErrorCode::System, fmt::format("put {} has ended, which was never begun", event.number)};
 }
@@ -144,7 +154,7 @@ Status PutLink::take_told(std::uint32_t bits) {
 // Credit holds no call: a peer that has left takes none, and some adapters refuse it for ever then.
 bool PutLink::send_blocked() const {
   if (broken_) return false;
-  if (!std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.messages_taken(); })) return true;
+  if (!std::ranges::all_of(queues_.all(), [](const PutQueue& queue) { return queue.messages_taken(); })) return true;
   return recovery_.peer_waits() || (!recovery_.connected() && !idle()) || sender_.repeats();
 }
 
@@ -156,13 +166,14 @@ std::size_t PutLink::in_flight() const {
 
 // Returns whether the peer has all that was put, as far as this end knows.
 bool PutLink::idle() const {
-  return std::ranges::all_of(queues_, [](const PutQueue& queue) { return queue.idle(); }) &&
+  return std::ranges::all_of(queues_.all(), [](const PutQueue& queue) { return queue.idle(); }) &&
          (recovery_.connected() || sender_.unended_bytes() == 0);
 }
 
 bool PutLink::closing_loses_data() const {
-  if (broken_ || queues_.empty() || !port_->poll()) return false;
-  const bool carries = std::ranges::any_of(queues_, [](const PutQueue& queue) { return queue.carries_messages(); });
+  if (broken_ || queues_.all().empty() || !port_->poll()) return false;
+  const bool carries =
+      std::ranges::any_of(queues_.all(), [](const PutQueue& queue) { return queue.carries_messages(); });
   return carries || (!recovery_.connected() && sender_.unended_bytes() > 0) || sender_.repeats();
 }
 
@@ -170,14 +181,14 @@ bool PutLink::needs_progress() const {
   if (broken_) return false;
   if (recovery_.connected() && sender_.credit_waits()) return true;
   const bool polled = port_->limits().polled;
-  return !std::ranges::all_of(queues_,
+  return !std::ranges::all_of(queues_.all(),
                               [&](const PutQueue& queue) { return polled ? queue.idle() : queue.all_taken(); });
 }
 
 // Puts that the adapter did not take are tried again without an event.
 bool PutLink::arm() {
   if (!broken_ && recovery_.waits_for_time()) return false;
-  for (const PutQueue& queue : queues_) {
+  for (const PutQueue& queue : queues_.all()) {
     if (!broken_ && !queue.all_taken()) return false;
   }
   return port_->arm();
@@ -187,7 +198,7 @@ bool PutLink::stop() {
   if (stopped_) return true;
   if (!broken_) fail({ErrorCode::Aborted, "stopped"});
   bool stopped = true;
-  for (PutQueue& queue : queues_) stopped = queue.channel().stop() && stopped;
+  for (PutQueue& queue : queues_.all()) stopped = queue.channel().stop() && stopped;
   // The adapter may need its events taken, to let go of memory.
   static_cast<void>(port_->poll());
   stopped_ = stopped;
@@ -206,7 +217,7 @@ std::optional<Offer> PutLink::take_word() {
 
 Status PutLink::on_word(Offer word) {
   if (broken_) return {};
-  auto decoded = decode_word(word.bytes, queues_.size(), static_cast<std::uint16_t>(lanes_.size()));
+  auto decoded = decode_word(word.bytes, queues_.all().size(), static_cast<std::uint16_t>(lanes_.size()));
   const Status accepted = decoded ? accept(*std::move(decoded)) : Status(decoded.error());
   if (accepted) return {};
   fail(accepted.error());
@@ -227,6 +238,12 @@ Status PutLink::accept(PutWord word) {
     WREATH_TRY(recovery_.on_ready(std::get<ChannelsReady>(word)));
   }
   return recovery_.step(new_words_);
+}
+
+std::string PutLink::path() const {
+  const std::uint32_t working = recovery_.working_rails();
+  const std::string lost = port_->describe(~working);
+  return lost.empty() ? port_->describe() : fmt::format("{}, lost: {}", port_->describe(working), lost);
 }
 
 // Names the way and the peer once, here. An error that is not the peer's doing keeps its code.

@@ -20,7 +20,7 @@
 namespace wreath {
 
 struct PutOptions {
-  std::uint32_t channels = 1;          // to each peer
+  std::uint32_t channels = 1;          // to each peer, over each rail
   std::int64_t reconnect_ms = 30'000;  // a link that lost its channels tries so long to connect again
 };
 
@@ -39,7 +39,7 @@ class PutLink final : public Wire, private PutEventTaker {
   Status prepare(std::uint16_t lane) override;
   // Returns PeerLost with the peer and the reason: the adapter's words, or the field that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
-  int descriptor() const override { return port_->adapter().descriptor(); }
+  int descriptor() const override { return port_->descriptor(); }
   // Returns whether the adapter has not taken a message, or the link connects again and has something to put, or its
   // peer waits for that.
   bool send_blocked() const override;
@@ -52,14 +52,15 @@ class PutLink final : public Wire, private PutEventTaker {
   std::string held_by() const override;
   std::optional<Offer> take_word() override;
   Status on_word(Offer word) override;
-  std::string path() const override { return port_->adapter().describe(); }
+  // Returns "mlx5_0 port 1 + mlx5_1 port 1", or "mlx5_0 port 1, lost: mlx5_1 port 1".
+  std::string path() const override;
 
   const PutCounts& counts() const { return port_->counts(); }
 
  private:
   PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options);
-  void take(const PutEvent& event) override;
-  Status take_ended(const PutEvent& event);
+  void take(std::size_t rail, const PutEvent& event) override;
+  Status take_ended(std::size_t rail, const PutEvent& event);
   Status take_told(std::uint32_t bits);
   Status accept(PutWord word);
   bool idle() const;
@@ -71,7 +72,7 @@ class PutLink final : public Wire, private PutEventTaker {
   WireLanes wires_;
   PutLanes lanes_;
   // The channels are destroyed before the memory of the lanes.
-  std::vector<PutQueue> queues_;
+  PutQueues queues_;
   PutSender sender_;
   PutReceiver receiver_;
   PutRecovery recovery_;

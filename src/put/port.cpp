@@ -1,47 +1,114 @@
 // Events are handed out as they are read, so that none waits in a second queue.
 #include "src/put/port.hpp"
 
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/base/socket.hpp"
 
 namespace wreath {
+namespace {
 
-PutPort::PutPort(std::unique_ptr<Adapter> adapter)
-    : adapter_(std::move(adapter)), limits_(adapter_->limits()), registrations_(*adapter_) {}
+// Puts of one message over several adapters arrive in any order.
+PutLimits of_all(const std::vector<std::unique_ptr<Adapter>>& adapters) {
+  PutLimits all = adapters.front()->limits();
+  for (const auto& adapter : adapters) {
+    const PutLimits each = adapter->limits();
+    all.inline_bytes = std::min(all.inline_bytes, each.inline_bytes);
+    all.put_bytes = std::min(all.put_bytes, each.put_bytes);
+    all.outstanding = std::min(all.outstanding, each.outstanding);
+    all.told_bits = std::min(all.told_bits, each.told_bits);
+    all.polled = all.polled || each.polled;
+  }
+  all.rails = static_cast<std::uint32_t>(adapters.size());
+  all.ordered = all.ordered && all.rails == 1;
+  return all;
+}
+
+std::vector<std::unique_ptr<Adapter>> alone(std::unique_ptr<Adapter> adapter) {
+  std::vector<std::unique_ptr<Adapter>> one;
+  one.push_back(std::move(adapter));
+  return one;
+}
+
+}  // namespace
+
+PutPort::PutPort(std::unique_ptr<Adapter> adapter) : PutPort(alone(std::move(adapter))) {}
+
+PutPort::PutPort(std::vector<std::unique_ptr<Adapter>> adapters) : limits_(of_all(adapters)) {
+  for (auto& adapter : adapters) rails_.push_back(std::make_unique<Rail>(std::move(adapter)));
+}
+
+Result<std::shared_ptr<PutPort>> PutPort::make(Result<std::vector<std::unique_ptr<Adapter>>> adapters) {
+  if (!adapters) return adapters.error();
+  std::shared_ptr<PutPort> port(new PutPort(*std::move(adapters)));
+  if (port->rails() == 1) return port;
+  port->events_of_all_ = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
+  if (!port->events_of_all_) return os_error("wait for several adapters", errno);
+  for (const auto& rail : port->rails_) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(port->events_of_all_.get(), EPOLL_CTL_ADD, rail->adapter->descriptor(), &event) != 0) {
+      return os_error("wait for several adapters", errno);
+    }
+  }
+  return port;
+}
+
+std::string PutPort::describe(std::uint32_t rails) const {
+  std::string text;
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    if ((rails & 1U << i) != 0) text.append(text.empty() ? "" : " + ").append(rails_[i]->name);
+  }
+  return text;
+}
 
 WireCounts PutPort::wire_counts() const {
   const PutCounts& all = counts_;
+  std::uint64_t registrations = all.registrations;
+  for (const auto& rail : rails_) registrations += rail->registrations.made();
   return {{},
           all.bytes,
           {{"messages", all.messages()},
            {"puts", all.puts},
            {"doorbells", all.doorbells},
            {"completions", all.completions},
-           {"registrations", all.registrations + registrations_.made()},
+           {"registrations", registrations},
            {"copied_bytes", all.copied_bytes}}};
 }
 
-Result<std::unique_ptr<Channel>> PutPort::make_channel(std::uint32_t tells, PutEventTaker& taker) {
-  auto channel = adapter_->make_channel(tells);
+Result<std::unique_ptr<Channel>> PutPort::make_channel(std::size_t rail, std::uint32_t tells, PutEventTaker& taker) {
+  auto channel = adapter(rail).make_channel(tells);
   if (!channel) return channel;
+  std::vector<PutEventTaker*>& takers = rails_[rail]->takers;
   const std::size_t index = (*channel)->index();
-  if (takers_.size() <= index) takers_.resize(index + 1);
-  takers_[index] = &taker;
+  if (takers.size() <= index) takers.resize(index + 1);
+  takers[index] = &taker;
   return channel;
 }
 
-void PutPort::remove(const Channel& channel) { takers_[channel.index()] = nullptr; }
+void PutPort::remove(std::size_t rail, const Channel& channel) { rails_[rail]->takers[channel.index()] = nullptr; }
+
+Status PutPort::poll() {
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) WREATH_TRY(poll(rail));
+  return {};
+}
 
 // Events of a channel that is gone are dropped.
-Status PutPort::poll() {
+Status PutPort::poll(std::size_t rail) {
+  const std::vector<PutEventTaker*>& takers = rails_[rail]->takers;
   for (;;) {
-    const auto count = adapter_->poll(events_);
+    const auto count = adapter(rail).poll(events_);
     if (!count) return count.error();
     counts_.completions += *count;
     for (std::size_t i = 0; i < *count; ++i) {
       const std::size_t index = events_[i].channel;
-      if (index < takers_.size() && takers_[index] != nullptr) takers_[index]->take(events_[i]);
+      if (index < takers.size() && takers[index] != nullptr) takers[index]->take(rail, events_[i]);
     }
     if (*count < events_.size()) return {};
   }
@@ -49,19 +116,44 @@ Status PutPort::poll() {
 
 bool PutPort::arm() {
   listen();
-  return adapter_->arm();
+  bool armed = true;
+  for (const auto& rail : rails_) armed = rail->adapter->arm() && armed;
+  return armed;
 }
 
 void PutPort::listen() {
-  while (auto trouble = adapter_->trouble()) {
-    log_warning("{}", *trouble);
-    trouble_ = *std::move(trouble);
+  for (const auto& rail : rails_) {
+    while (auto trouble = rail->adapter->trouble()) {
+      log_warning("{}", *trouble);
+      trouble_ = *std::move(trouble);
+    }
   }
 }
 
-Result<std::uint64_t> PutPort::register_memory(std::span<std::byte> memory, bool remote) {
-  ++counts_.registrations;
-  return adapter_->register_memory(memory, remote);
+Result<PortMemory> PutPort::register_memory(std::span<std::byte> memory, bool remote) {
+  PortMemory made;
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    ++counts_.registrations;
+    const auto number = adapter(rail).register_memory(memory, remote);
+    if (!number) {
+      deregister_memory(made);
+      return number.error();
+    }
+    made.by_rail[rail] = *number;
+  }
+  return made;
+}
+
+void PutPort::deregister_memory(const PortMemory& memory) {
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    if (memory.by_rail[rail] != 0) adapter(rail).deregister_memory(memory.by_rail[rail]);
+  }
+}
+
+RailMemories PutPort::remote(const PortMemory& memory) const {
+  RailMemories names;
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) names.push_back(adapter(rail).name(memory.by_rail[rail]));
+  return names;
 }
 
 void PutPort::add_staging(std::span<std::byte> memory) { staging_.try_emplace(memory.data(), Staging{memory}); }
@@ -69,31 +161,34 @@ void PutPort::add_staging(std::span<std::byte> memory) { staging_.try_emplace(me
 void PutPort::remove_staging(const std::byte* begin) {
   const auto found = staging_.find(begin);
   if (found == staging_.end()) return;
-  if (found->second.registration != 0) adapter_->deregister_memory(found->second.registration);
+  deregister_memory(found->second.registered);
   staging_.erase(found);
 }
 
-Result<std::optional<std::uint64_t>> PutPort::find(const std::byte* data, std::size_t bytes) {
+Result<std::optional<PortMemory>> PutPort::find(const std::byte* data, std::size_t bytes) {
   auto after = staging_.upper_bound(data);
   if (after != staging_.begin()) {
     Staging& staging = (--after)->second;
     const auto offset = static_cast<std::size_t>(data - staging.memory.data());
     if (offset < staging.memory.size() && bytes <= staging.memory.size() - offset) {
-      if (staging.registration == 0) {
+      if (!staging.registered.is_registered()) {
         const auto made = register_memory(staging.memory, false);
         if (!made) return made.error();
-        staging.registration = *made;
+        staging.registered = *made;
       }
-      return std::optional(staging.registration);
+      return std::optional(staging.registered);
     }
   }
-  const auto found = registrations_.find(data, bytes);
-  return found ? std::optional(found->registration) : std::optional<std::uint64_t>();
+  PortMemory found;
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    const auto at = rails_[rail]->registrations.find(data, bytes);
+    if (!at) return std::optional<PortMemory>();
+    found.by_rail[rail] = at->registration;
+  }
+  return std::optional(found);
 }
 
-SlotMemory::~SlotMemory() {
-  if (registration_ != 0) port_.adapter().deregister_memory(registration_);
-}
+SlotMemory::~SlotMemory() { port_.deregister_memory(registered_); }
 
 Status SlotMemory::allocate(std::size_t bytes) {
   WREATH_TRY(memory_.allocate(bytes, "slots"));
@@ -102,10 +197,10 @@ Status SlotMemory::allocate(std::size_t bytes) {
 }
 
 Status SlotMemory::make_registered(bool remote) {
-  if (registration_ != 0) return {};
+  if (is_registered()) return {};
   const auto made = port_.register_memory({memory_.data(), bytes_}, remote);
   if (!made) return made.error();
-  registration_ = *made;
+  registered_ = *made;
   return {};
 }
 

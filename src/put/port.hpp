@@ -1,4 +1,4 @@
-// A port is an adapter with what the links of a communicator share of it: its events, its registrations, its counts.
+// A port is the adapters of a communicator, its rails, with what its links share of them: events, registrations, counts.
 #pragma once
 
 #include <array>
@@ -9,10 +9,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "src/base/fd.hpp"
 #include "src/fifo/local_fifo.hpp"
 #include "src/put/adapter.hpp"
+#include "src/put/rail_shares.hpp"
 #include "src/put/registrations.hpp"
 #include "wreath/result.hpp"
 #include "wreath/wire_counts.hpp"
@@ -46,57 +49,86 @@ struct PutCounts {
 class PutEventTaker {
  public:
   virtual ~PutEventTaker() = default;
-  virtual void take(const PutEvent& event) = 0;
+  virtual void take(std::size_t rail, const PutEvent& event) = 0;
+};
+
+// The registrations of a memory, one with each adapter of a port. All are 0 where it has none.
+struct PortMemory {
+  std::array<std::uint64_t, kMostRails> by_rail{};
+  bool is_registered() const { return by_rail[0] != 0; }
 };
 
 class PutPort {
  public:
   explicit PutPort(std::unique_ptr<Adapter> adapter);
+  // Takes one to kMostRails adapters, if they could be opened. System says that there is no way to wait for several.
+  static Result<std::shared_ptr<PutPort>> make(Result<std::vector<std::unique_ptr<Adapter>>> adapters);
 
-  Adapter& adapter() const { return *adapter_; }
+  std::size_t rails() const { return rails_.size(); }
+  Adapter& adapter(std::size_t rail) const { return *rails_[rail]->adapter; }
+  const Registrations& registrations(std::size_t rail) const { return rails_[rail]->registrations; }
+  const std::string& name(std::size_t rail) const { return rails_[rail]->name; }  // "mlx5_0 port 1"
+  // Names the rails, a bit each: "mlx5_0 port 1 + mlx5_1 port 1".
+  std::string describe(std::uint32_t rails = ~0U) const;
+  // Returns what all adapters can do.
   const PutLimits& limits() const { return limits_; }
   PutCounts& counts() { return counts_; }
-  const Registrations& registrations() const { return registrations_; }
+  RailShares& shares() { return shares_; }
   // Returns the counts that people ask for.
   WireCounts wire_counts() const;
 
   // Makes a channel whose events `taker` gets, until remove().
-  Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells, PutEventTaker& taker);
-  void remove(const Channel& channel);
+  Result<std::unique_ptr<Channel>> make_channel(std::size_t rail, std::uint32_t tells, PutEventTaker& taker);
+  void remove(std::size_t rail, const Channel& channel);
   // Gives all events that have come to their links, those of the caller and of others.
   Status poll();
-  // Prepares the adapter's descriptor for a sleep, as Wire::arm() says.
+  // Becomes readable when an event of any adapter has come after arm().
+  int descriptor() const { return events_of_all_ ? events_of_all_.get() : adapter(0).descriptor(); }
+  // Prepares descriptor() for a sleep, as Wire::arm() says.
   bool arm();
-  // Writes what the adapter says of itself to the log.
+  // Writes what the adapters say of themselves to the log.
   void listen();
-  // Returns the last thing that the adapter said of itself; empty for none.
+  // Returns the last thing that an adapter said of itself; empty for none.
   const std::string& trouble() const { return trouble_; }
 
-  // Registers memory of this folder.
-  Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote);
+  // Registers memory of this folder with all adapters.
+  Result<PortMemory> register_memory(std::span<std::byte> memory, bool remote);
+  void deregister_memory(const PortMemory& memory);
+  // Returns what peers call the memory.
+  RailMemories remote(const PortMemory& memory) const;
   // Says that messages lie in this memory until remove_staging(). It is registered when the first one does.
   void add_staging(std::span<std::byte> memory);
   void remove_staging(const std::byte* begin);
-  // Returns the registration of the memory of a message; nothing where it is not registered.
-  Result<std::optional<std::uint64_t>> find(const std::byte* data, std::size_t bytes);
+  // Returns the registrations of the memory of a message; nothing where an adapter has none.
+  Result<std::optional<PortMemory>> find(const std::byte* data, std::size_t bytes);
 
  private:
+  struct Rail {
+    explicit Rail(std::unique_ptr<Adapter> its_adapter)
+        : adapter(std::move(its_adapter)), name(adapter->describe()), registrations(*adapter) {}
+    std::unique_ptr<Adapter> adapter;
+    std::string name;
+    Registrations registrations;
+    std::vector<PutEventTaker*> takers;  // by the channel's index; null for none
+  };
   struct Staging {
     std::span<std::byte> memory;
-    std::uint64_t registration = 0;
+    PortMemory registered;
   };
+  explicit PutPort(std::vector<std::unique_ptr<Adapter>> adapters);
+  Status poll(std::size_t rail);
 
-  std::unique_ptr<Adapter> adapter_;
+  std::vector<std::unique_ptr<Rail>> rails_;
   PutLimits limits_;
-  Registrations registrations_;
-  std::vector<PutEventTaker*> takers_;           // by the channel's index; null for none
+  RailShares shares_;
+  Fd events_of_all_;                             // where there are several adapters
   std::map<const std::byte*, Staging> staging_;  // by the address where it begins
   std::array<PutEvent, 32> events_;
   PutCounts counts_;
   std::string trouble_;
 };
 
-// Memory that is registered with a port's adapter, once that is needed.
+// Memory that is registered with a port's adapters, once that is needed.
 class SlotMemory {
  public:
   explicit SlotMemory(PutPort& port) : port_(port) {}
@@ -109,15 +141,15 @@ class SlotMemory {
   // Registers it, with `remote` for peers' puts; does nothing when it is registered already.
   Status make_registered(bool remote);
   std::byte* data() const { return memory_.data(); }
-  bool is_registered() const { return registration_ != 0; }
-  std::uint64_t registration() const { return registration_; }
-  RemoteMemory name() const { return port_.adapter().name(registration_); }
+  bool is_registered() const { return registered_.is_registered(); }
+  const PortMemory& registered() const { return registered_; }
+  RailMemories remote() const { return port_.remote(registered_); }
 
  private:
   PutPort& port_;
   LocalMemory memory_;
   std::size_t bytes_ = 0;
-  std::uint64_t registration_ = 0;
+  PortMemory registered_;
 };
 
 }  // namespace wreath

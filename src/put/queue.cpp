@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/clock.hpp"
+
 namespace wreath {
 namespace {
 
@@ -12,13 +14,17 @@ constexpr std::uint32_t kMostOutstanding = 1024;
 
 }  // namespace
 
-PutQueue::PutQueue(PutPort& port, std::unique_ptr<Channel> channel)
-    : port_(&port), channel_(std::move(channel)), owners_(std::min(port.limits().outstanding, kMostOutstanding)) {
+PutQueue::PutQueue(PutPort& port, std::size_t rail, std::unique_ptr<Channel> channel)
+    : port_(&port),
+      rail_(rail),
+      ordered_(port.adapter(rail).limits().ordered),
+      channel_(std::move(channel)),
+      owners_(std::min(port.limits().outstanding, kMostOutstanding)) {
   waiting_.reserve(owners_.size());
 }
 
 PutQueue::~PutQueue() {
-  if (channel_ != nullptr) port_->remove(*channel_);
+  if (channel_ != nullptr) port_->remove(rail_, *channel_);
 }
 
 // An adapter without order says of each put alone when it has ended.
@@ -27,9 +33,15 @@ void PutQueue::add(const Put& put, const PutOwner& owner, bool awaited) {
   Put& added = waiting_.back();
   added.number = next_;
   ++unreported_;
-  added.reports = awaited || !port_->limits().ordered || unreported_ * 2 >= owners_.size();
+  added.reports = awaited || !ordered_ || unreported_ * 2 >= owners_.size();
   if (added.reports) unreported_ = 0;
-  owner_of(next_++) = {owner, false};
+  owner_of(next_++) = {owner, put.bytes, false};
+  if (port_->rails() > 1) port_->shares().on_added(rail_, put.bytes, now_ns());
+}
+
+void PutQueue::count_ended(Owner& put) {
+  put.ended = true;
+  if (port_->rails() > 1) port_->shares().on_ended(rail_, put.bytes, now_ns());
 }
 
 // The last put reports. So all puts are known to have ended in the end, and an adapter that is full says when it no
@@ -64,8 +76,25 @@ bool PutQueue::carries_messages() const {
 
 void PutQueue::clear() {
   waiting_.clear();
+  for (std::uint64_t at = first_; at != next_ && port_->rails() > 1; ++at) {
+    if (!owner_of(at).ended) port_->shares().on_dropped(rail_, owner_of(at).bytes);
+  }
   first_ = next_;
   unreported_ = 0;
+}
+
+void PutQueues::use(std::uint32_t rails) {
+  rails_ = rails;
+  used_.clear();
+  for (PutQueue& queue : all_) {
+    if ((rails & 1U << queue.rail()) != 0) used_.push_back(&queue);
+  }
+}
+
+PutQueue& PutQueues::of_rail(std::size_t rail, std::size_t turn) const {
+  const auto first = std::ranges::find_if(used_, [&](const PutQueue* queue) { return queue->rail() == rail; });
+  const auto end = std::find_if(first, used_.end(), [&](const PutQueue* queue) { return queue->rail() != rail; });
+  return *first[static_cast<std::ptrdiff_t>(turn % static_cast<std::size_t>(end - first))];
 }
 
 }  // namespace wreath

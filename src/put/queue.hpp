@@ -1,10 +1,12 @@
 // A queue gathers the puts of one channel, hands them to the adapter at one doorbell, and knows which of them have
-// ended.
+// ended. A link has so many for each rail, and uses those of the rails that work.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "src/put/port.hpp"
@@ -21,11 +23,12 @@ struct PutOwner {
 
 class PutQueue {
  public:
-  PutQueue(PutPort& port, std::unique_ptr<Channel> channel);
+  PutQueue(PutPort& port, std::size_t rail, std::unique_ptr<Channel> channel);
   PutQueue(PutQueue&&) noexcept = default;
   PutQueue& operator=(PutQueue&&) = delete;
   ~PutQueue();
 
+  std::size_t rail() const { return rail_; }
   Channel& channel() { return *channel_; }
   const Channel& channel() const { return *channel_; }
   // Returns how many more puts may be added.
@@ -51,12 +54,16 @@ class PutQueue {
  private:
   struct Owner {
     PutOwner owner;
+    std::uint32_t bytes = 0;
     bool ended = false;
   };
+  void count_ended(Owner& put);
   Owner& owner_of(std::uint64_t number) { return owners_[number % owners_.size()]; }
   const Owner& owner_of(std::uint64_t number) const { return owners_[number % owners_.size()]; }
 
   PutPort* port_;
+  std::size_t rail_;
+  bool ordered_;  // the adapter's puts
   std::unique_ptr<Channel> channel_;
   std::vector<Put> waiting_;   // those that the adapter has not taken
   std::vector<Owner> owners_;  // of the puts first_ to next_, by number
@@ -68,13 +75,35 @@ class PutQueue {
 template <typename Each>
 bool PutQueue::on_ended(std::uint64_t number, Each each) {
   if (number - first_ >= next_ - first_) return number < first_;
-  const bool ordered = port_->limits().ordered;
-  for (std::uint64_t at = ordered ? first_ : number; at <= number; ++at) {
-    if (!owner_of(at).ended) each(owner_of(at).owner);
-    owner_of(at).ended = true;
+  for (std::uint64_t at = ordered_ ? first_ : number; at <= number; ++at) {
+    Owner& put = owner_of(at);
+    if (put.ended) continue;
+    count_ended(put);
+    each(put.owner);
   }
   while (first_ != next_ && owner_of(first_).ended) ++first_;
   return true;
 }
+
+// The queues of a link, those of a rail side by side. Rails are told apart by a bit each.
+class PutQueues {
+ public:
+  void add(PutQueue queue) { all_.push_back(std::move(queue)); }
+  std::vector<PutQueue>& all() { return all_; }
+  const std::vector<PutQueue>& all() const { return all_; }
+
+  // Gives messages to the queues of these rails from now on.
+  void use(std::uint32_t rails);
+  std::uint32_t rails() const { return rails_; }
+  std::span<PutQueue* const> used() const { return used_; }
+  PutQueue& in_turn(std::size_t turn) const { return *used_[turn % used_.size()]; }
+  // Returns a queue of a rail that is used.
+  PutQueue& of_rail(std::size_t rail, std::size_t turn) const;
+
+ private:
+  std::vector<PutQueue> all_;
+  std::vector<PutQueue*> used_;
+  std::uint32_t rails_ = 0;
+};
 
 }  // namespace wreath

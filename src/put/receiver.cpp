@@ -27,8 +27,8 @@ Status make_slots(PutLane& lane, const FifoShape& shape, bool large) {
 Result<HaveSlots> PutReceiver::on_want(const WantSlots& word) {
   PutLane& lane = *lanes_[word.lane];
   if (const Status made = make_slots(lane, shape_, word.large); !made) return made.error();
-  HaveSlots have{word.lane, lane.small.name(), std::nullopt};
-  if (lane.large.is_registered()) have.large = lane.large.name();
+  HaveSlots have{word.lane, lane.small.remote(), {}};
+  if (lane.large.is_registered()) have.large = lane.large.remote();
   return have;
 }
 

@@ -14,15 +14,80 @@ namespace {
 
 constexpr std::int64_t kFirstPauseNs = kNsPerMs;
 constexpr std::int64_t kLongestPauseNs = 100 * kNsPerMs;
+// A rail is left out so long. Whoever brings it back holds up the others for a moment.
+constexpr std::int64_t kFirstRailPauseNs = 1000 * kNsPerMs;
+constexpr std::int64_t kLongestRailPauseNs = 60'000 * kNsPerMs;
+// A rail that is lost sooner after it came back is left out for longer.
+constexpr std::int64_t kSteadyNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
-void PutRecovery::on_lost(const Error& reason) {
+void PutRecovery::on_lost(std::size_t rail, const Error& reason) {
   if (state_ == State::Stopping || state_ == State::Waiting) return;
   port_.listen();
   reason_ = reason.message;
-  log_info("{}: {}: connecting again", port_.adapter().describe(), reason_);
+  leave_out(rail, reason_);
+  log_info("{}: {}: connecting again", port_.name(rail), reason_);
   begin(attempt_ + 1);
+}
+
+void PutRecovery::on_ended(std::size_t rail) {
+  if (!connected()) return;
+  works_ = true;
+  if (rails_[rail].proven) return;
+  rails_[rail].proven = true;
+  rails_[rail].in_since_ns = now_ns();
+  use_rails();
+}
+
+// Where no other rail is left, all are tried again.
+void PutRecovery::leave_out(std::size_t rail, const std::string& why) {
+  if (port_.rails() == 1) return;
+  const std::int64_t now = now_ns();
+  Rail& lost = rails_[rail];
+  const bool soon = lost.pause_ns > 0 && (!lost.proven || now - lost.in_since_ns < kSteadyNs);
+  lost.pause_ns = soon ? std::min(2 * lost.pause_ns, kLongestRailPauseNs) : kFirstRailPauseNs;
+  lost.back_ns = now + lost.pause_ns;
+  lost.left_out = true;
+  lost.proven = false;
+  lost.why = why;
+  const auto own = std::span(rails_).first(port_.rails());
+  if (!std::ranges::all_of(own, [](const Rail& each) { return each.left_out; })) return;
+  for (Rail& each : own) each.left_out = false;
+}
+
+// Returns whether a rail that was left out is to be tried again now.
+bool PutRecovery::brings_rails_back() {
+  bool found = false;
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+    Rail& each = rails_[rail];
+    if (!each.left_out) continue;
+    const std::int64_t now = now_ns();
+    if (now < each.back_ns) continue;
+    each.left_out = !port_.adapter(rail).usable();
+    each.back_ns = now + each.pause_ns;
+    found = found || !each.left_out;
+  }
+  return found;
+}
+
+// Gives messages to the rails that are connected and have worked, or to all that are connected where none has.
+void PutRecovery::use_rails() {
+  std::uint32_t proven = 0;
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) proven |= rails_[rail].proven ? 1U << rail : 0;
+  const std::uint32_t used = (joined_ & proven) != 0 ? joined_ & proven : joined_;
+  queues_.use(used);
+  const std::uint32_t before = working_.exchange(used, std::memory_order_relaxed);
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+    const std::uint32_t bit = 1U << rail;
+    if ((before & bit) == (used & bit)) continue;
+    if ((used & bit) != 0) {
+      log_warning("{}: the adapter is back, and carries messages again", port_.name(rail));
+    } else {
+      log_warning("{}: the adapter is lost: {}; its messages go over {}", port_.name(rail),
+                  rails_[rail].why.empty() ? "the peer has left it out" : rails_[rail].why, port_.describe(used));
+    }
+  }
 }
 
 void PutRecovery::begin(std::uint32_t attempt) {
@@ -73,7 +138,11 @@ Error PutRecovery::lost(const std::string& why) const {
 }
 
 Status PutRecovery::step(std::vector<PutWord>& words) {
-  if (connected()) return {};
+  if (connected()) {
+    if (port_.rails() == 1 || !brings_rails_back()) return {};
+    reason_ = "an adapter may be back";
+    begin(attempt_ + 1);
+  }
   if (now_ns() - since_ns_ > limit_ms_ * kNsPerMs) {
     port_.listen();
     return lost(fmt::format("{}, and no new connection within {} ms", reason_, limit_ms_));
@@ -83,8 +152,9 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   if (state_ == State::Joining && peer_ready_) {
     state_ = State::Connected;
     theirs_.reset();
-    sender_.probe();
-    log_info("{}: connected again, attempt {}", port_.adapter().describe(), attempt_);
+    use_rails();
+    sender_.probe(joined_);
+    log_info("{}: connected again, attempt {}", port_.describe(joined_), attempt_);
   }
   return {};
 }
@@ -92,14 +162,17 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
 // Messages that came over the old channels count, so all are taken before this end says where it is.
 Status PutRecovery::stop_and_reset(std::vector<PutWord>& words) {
   bool stopped = true;
-  for (PutQueue& queue : queues_) stopped = queue.channel().stop() && stopped;
+  for (PutQueue& queue : queues_.all()) stopped = queue.channel().stop() && stopped;
   WREATH_TRY(port_.poll());
   if (!stopped || now_ns() < not_before_ns_) return {};
   NewChannels word{attempt_, {}, {}};
-  for (PutQueue& queue : queues_) {
-    WREATH_TRY(queue.channel().reset());
-    queue.clear();
-    word.channels.push_back(queue.channel().address());
+  named_ = 0;
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+    const bool left_out = rails_[rail].left_out;
+    const Status done = reset(rail, word.channels);
+    if (!done && port_.rails() == 1) return done;
+    if (!done) leave_out(rail, done.error().message);
+    named_ |= done && !left_out ? 1U << rail : 0;
   }
   word.lanes = receiver_.begin_again();
   words.emplace_back(std::move(word));
@@ -107,12 +180,58 @@ Status PutRecovery::stop_and_reset(std::vector<PutWord>& words) {
   return {};
 }
 
+// Adds the addresses of a rail's new channels, which are empty where it is left out, or cannot be made new.
+Status PutRecovery::reset(std::size_t rail, ChannelAddresses& addresses) {
+  Status done;
+  const std::size_t first = addresses.size();
+  for (PutQueue& queue : queues_.all()) {
+    if (queue.rail() != rail) continue;
+    queue.clear();
+    addresses.emplace_back();
+    if (rails_[rail].left_out || !done) continue;
+    done = queue.channel().reset();
+    if (done) addresses.back() = queue.channel().address();
+  }
+  if (done) return {};
+  for (std::size_t i = first; i < addresses.size(); ++i) addresses[i].clear();
+  return done;
+}
+
+// Returns whether both ends have named new channels of a rail. Where there is but one, it must be named.
+bool PutRecovery::names(std::size_t rail) const {
+  if (port_.rails() == 1) return true;
+  if ((named_ & 1U << rail) == 0) return false;
+  for (std::size_t i = 0; i < queues_.all().size(); ++i) {
+    if (queues_.all()[i].rail() == rail && theirs_->channels[i].empty()) return false;
+  }
+  return true;
+}
+
+Status PutRecovery::connect(std::size_t rail) {
+  for (std::size_t i = 0; i < queues_.all().size(); ++i) {
+    PutQueue& queue = queues_.all()[i];
+    if (queue.rail() == rail) WREATH_TRY(queue.channel().connect(theirs_->channels[i]));
+  }
+  return {};
+}
+
 Status PutRecovery::join(std::vector<PutWord>& words) {
-  for (std::size_t i = 0; i < queues_.size(); ++i) {
-    const Status connected = queues_[i].channel().connect(theirs_->channels[i]);
-    if (connected) continue;
-    if (connected.error().code == ErrorCode::Mismatch) return connected;
-    reason_ = connected.error().message;
+  const std::uint32_t before = std::exchange(joined_, 0);
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+    if (!names(rail)) continue;
+    const Status connected = connect(rail);
+    if (!connected && connected.error().code == ErrorCode::Mismatch) return connected;
+    if (!connected) {
+      reason_ = connected.error().message;
+      leave_out(rail, reason_);
+      begin(attempt_ + 1);
+      return {};
+    }
+    joined_ |= 1U << rail;
+    rails_[rail].proven = rails_[rail].proven && (before & 1U << rail) != 0;
+  }
+  if (joined_ == 0) {
+    reason_ = "the two ends have no adapters in common that work";
     begin(attempt_ + 1);
     return {};
   }

@@ -2,8 +2,14 @@
 // ones to each other by a word, connect, and say that they are ready: a put before that would find nobody.
 //
 // Either end may begin, and both may at once: the higher attempt counts.
+//
+// Where a link has several rails, the one that was lost is left out of the new connection, and messages go over the
+// others. After a while it is connected again with them, and it carries messages again once a put has ended there. A rail
+// that one end leaves out has no address in its word, and is left out at both.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,8 +26,7 @@ namespace wreath {
 class PutRecovery {
  public:
   // The link gives up `limit_ms` after it lost its channels.
-  PutRecovery(PutPort& port, std::vector<PutQueue>& queues, PutSender& sender, PutReceiver& receiver,
-              std::int64_t limit_ms)
+  PutRecovery(PutPort& port, PutQueues& queues, PutSender& sender, PutReceiver& receiver, std::int64_t limit_ms)
       : port_(port), queues_(queues), sender_(sender), receiver_(receiver), limit_ms_(limit_ms) {}
 
   // Returns whether the channels work, as far as this end knows.
@@ -31,10 +36,13 @@ class PutRecovery {
   // Returns whether time alone brings the next step.
   bool waits_for_time() const { return state_ == State::Stopping; }
 
+  // Returns the rails that carry messages as far as is known, a bit each. Any thread may ask.
+  std::uint32_t working_rails() const { return working_.load(std::memory_order_relaxed); }
+
   // Takes the loss of a channel, which a new connection may mend.
-  void on_lost(const Error& reason);
+  void on_lost(std::size_t rail, const Error& reason);
   // Takes the end of a put, which shows that its channel works.
-  void on_ended() { works_ = works_ || connected(); }
+  void on_ended(std::size_t rail);
   // Take words of the peer. Mismatch names a word that comes at the wrong time.
   Status on_new_channels(NewChannels word);
   Status on_ready(const ChannelsReady& word);
@@ -48,13 +56,27 @@ class PutRecovery {
     Waiting,   // for the peer's new channels
     Joining,   // until the peer is ready, too
   };
+  struct Rail {
+    bool left_out = false;
+    bool proven = true;          // it has worked since it was last left out
+    std::int64_t in_since_ns = 0;
+    std::int64_t pause_ns = 0;
+    std::int64_t back_ns = 0;    // it is left out until then
+    std::string why;
+  };
   void begin(std::uint32_t attempt);
   Error lost(const std::string& why) const;
   Status stop_and_reset(std::vector<PutWord>& words);
+  Status reset(std::size_t rail, ChannelAddresses& addresses);
   Status join(std::vector<PutWord>& words);
+  Status connect(std::size_t rail);
+  bool names(std::size_t rail) const;
+  void use_rails();
+  void leave_out(std::size_t rail, const std::string& why);
+  bool brings_rails_back();
 
   PutPort& port_;
-  std::vector<PutQueue>& queues_;
+  PutQueues& queues_;
   PutSender& sender_;
   PutReceiver& receiver_;
   const std::int64_t limit_ms_;
@@ -67,6 +89,10 @@ class PutRecovery {
   std::int64_t since_ns_ = 0;          // of the first loss after which no channel has worked
   std::int64_t not_before_ns_ = 0;     // of the next attempt
   std::int64_t pause_ns_ = 0;
+  std::array<Rail, kMostRails> rails_;
+  std::uint32_t named_ = 0;     // the rails with new channels at this end, a bit each
+  std::uint32_t joined_ = ~0U;  // the rails that are connected
+  std::atomic<std::uint32_t> working_ = ~0U;
 };
 
 }  // namespace wreath

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "src/base/memory_order.hpp"
 #include "src/fifo/access.hpp"
@@ -34,7 +35,7 @@ Result<std::size_t> PutSender::send_some(std::vector<PutWord>& words) {
   std::size_t at = turn_;
   const auto flush = [&]() -> Status {
     copied_ = 0;
-    for (PutQueue& queue : queues_) {
+    for (PutQueue& queue : queues_.all()) {
       const auto taken = queue.flush();
       if (!taken) return taken.error();
       moved += *taken;
@@ -58,7 +59,7 @@ Result<std::size_t> PutSender::send_some(std::vector<PutWord>& words) {
 Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
   const std::uint32_t sequence = lane.put_next;
   if (sequence != lane.wire.sent.end()) {
-    if (!has_room(lane, sequence, lane.message(sequence).bytes)) return false;
+    if (!has_room(lane.message(sequence).bytes)) return false;
     put(lane, sequence);
     ++lane.put_next;
     ++port_.counts().repeated;
@@ -72,7 +73,7 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
                                                       "long",
                                                       slot->sequence, lane.wire.send.lane, slot->region, slot->bytes)};
   }
-  if (!knows_slots(lane, slot->bytes, words) || !has_room(lane, sequence, slot->bytes)) return false;
+  if (!knows_slots(lane, slot->bytes, words) || !has_room(slot->bytes)) return false;
   WREATH_TRY(keep(lane, *slot));
   put(lane, sequence);
   lane.wire.sent.add(slot->bytes);
@@ -85,7 +86,7 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
 bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWord>& words) const {
   PeerSlots& peer = lane.peer;
   const bool large = !is_small(bytes);
-  if (peer.small && (!large || peer.large)) return true;
+  if (!peer.small.empty() && (!large || !peer.large.empty())) return true;
   if (large ? !peer.wants_large : !peer.wants_small) words.emplace_back(WantSlots{lane.wire.send.lane, large});
   peer.wants_small = true;
   peer.wants_large = peer.wants_large || large;
@@ -93,24 +94,24 @@ bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWor
 }
 
 // An ordered channel carries a whole message, so that its last put tells of all. Else puts go over all channels.
-PutQueue& PutSender::queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part) const {
-  const std::size_t spread = port_.limits().ordered ? 0 : part;
-  return queues_[(std::size_t{lane} + sequence + spread) % queues_.size()];
+PutQueue& PutSender::data_queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part,
+                                std::uint32_t bytes) const {
+  const std::size_t turn = std::size_t{lane} + sequence;
+  if (port_.limits().ordered) return queues_.in_turn(turn);
+  if (port_.rails() == 1) return queues_.in_turn(turn + part);
+  return queues_.of_rail(port_.shares().next(bytes, queues_.rails()), turn + part);
 }
 
-bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
+bool PutSender::has_room(std::uint32_t bytes) const {
   const std::uint32_t puts = 1 + data_puts(bytes, port_.limits());
-  for (std::uint32_t part = 0; part < puts; ++part) {
-    if (queue(lane.wire.send.lane, sequence, part).room() < puts) return false;
-  }
-  return true;
+  return std::ranges::all_of(queues_.used(), [&](const PutQueue* queue) { return queue->room() >= puts; });
 }
 
 // Writes the header of the lane's next message. Copies its data beside it where it is small.
 Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   WREATH_TRY(lane.outgoing.allocate(small_slots_bytes(shape_)));
   SentMessage& message = lane.message(slot.sequence);
-  message = {address_of(slot), 0, lane.wire.sent.large_place(), slot.bytes, 0};
+  message = {address_of(slot), {}, lane.wire.sent.large_place(), slot.bytes, 0};
   std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
   PutHeader header{slot.epoch, lane.wire.send.lane, slot.sequence, slot.signature, slot.bytes, 1, 0};
   if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes, port_.limits()));
@@ -131,11 +132,11 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
 // Finds the registration of a large message's data. Data that has none is copied to where the executor could have
 // staged it: no other message lies there.
 Status PutSender::find_memory(PutLane& lane, const SlotHeader& slot, SentMessage& message) {
-  auto registration = port_.find(message.data, message.bytes);
-  if (!registration) return registration.error();
+  auto found = port_.find(message.data, message.bytes);
+  if (!found) return found.error();
   const std::byte* const staging = lane.wire.send_staging.data();
   const bool staged = staging != nullptr && message.data >= staging && message.data < staging + staging_bytes(shape_);
-  if (*registration) {
+  if (*found) {
     ++(staged ? port_.counts().staged : port_.counts().by_reference);
   } else {
     WREATH_TRY(wires_.prepare(lane.wire.send.lane));
@@ -147,10 +148,10 @@ Status PutSender::find_memory(PutLane& lane, const SlotHeader& slot, SentMessage
     ++port_.counts().copied;
     port_.counts().copied_bytes += message.bytes;
     message.data = copy;
-    registration = port_.find(copy, message.bytes);
-    if (!registration) return registration.error();
+    found = port_.find(copy, message.bytes);
+    if (!found) return found.error();
   }
-  message.registration = **registration;
+  message.memory = **found;
   return {};
 }
 
@@ -161,33 +162,37 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   const bool small = is_small(message.bytes);
   message.puts = 1 + data_puts(message.bytes, port_.limits());
   if (!small) put_data(lane, sequence);
+  PutQueue& queue = queues_.in_turn(std::size_t{number} + sequence);
+  const RemoteMemory& slots = lane.peer.small[queue.rail()];
   Put put;
   put.from = lane.outgoing_slot(sequence);
   put.bytes = static_cast<std::uint32_t>(kPutHeaderBytes + (small ? message.bytes : 0));
-  put.registration = is_inlined(message.bytes, port_.limits()) ? 0 : lane.outgoing.registration();
-  put.to = lane.peer.small->address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
-  put.key = lane.peer.small->key;
+  if (!is_inlined(message.bytes, port_.limits())) put.registration = lane.outgoing.registered().by_rail[queue.rail()];
+  put.to = slots.address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
+  put.key = slots.key;
   put.tells = pack({number, 0, sequence, port_.limits().told_bits});
-  queue(number, sequence, 0).add(put, {PutOwner::Kind::Message, number, sequence}, !small);
+  queue.add(put, {PutOwner::Kind::Message, number, sequence}, !small);
 }
 
 void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
   const SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const PutLimits& limits = port_.limits();
+  const std::uint64_t each = part_bytes(message.bytes, limits);
   std::uint64_t offset = 0;
   for (std::uint32_t part = 1; offset < message.bytes; ++part) {
-    const std::uint64_t bytes = std::min<std::uint64_t>(limits.put_bytes, message.bytes - offset);
     Put put;
     put.from = message.data + offset;
-    put.bytes = static_cast<std::uint32_t>(bytes);
-    put.registration = message.registration;
-    put.to = lane.peer.large->address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
-    put.key = lane.peer.large->key;
+    put.bytes = static_cast<std::uint32_t>(std::min(each, message.bytes - offset));
+    PutQueue& queue = data_queue(number, sequence, part, put.bytes);
+    const RemoteMemory& slots = lane.peer.large[queue.rail()];
+    put.registration = message.memory.by_rail[queue.rail()];
+    put.to = slots.address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
+    put.key = slots.key;
     if (!limits.ordered) put.tells = pack({number, part, sequence, limits.told_bits});
-    queue(number, sequence, part).add(put, {PutOwner::Kind::Message, number, sequence}, false);
-    if (part > 1 && bytes < limits.put_bytes) ++port_.counts().tails;
-    offset += bytes;
+    queue.add(put, {PutOwner::Kind::Message, number, sequence}, false);
+    if (part > 1 && put.bytes < each) ++port_.counts().tails;
+    offset += put.bytes;
   }
 }
 
@@ -232,14 +237,12 @@ void PutSender::add_owed_credits() {
     WireWindow& window = wire->received;
     if (consumed == window.begin() || !(window.is_half(consumed) || window.gains_room(consumed))) continue;
     const std::uint16_t lane = wire->send.lane;
-    PutQueue& queue = queues_[lane % queues_.size()];
+    PutQueue& queue = queues_.in_turn(lane);
     const bool waits = queue.room() == 0 || lanes_[lane]->credits == kMostCredits;
     credit_waits_ = credit_waits_ || waits;
     if (waits) continue;
     ++lanes_[lane]->credits;
-    Put put;
-    put.to = lanes_[0]->peer.small->address;
-    put.key = lanes_[0]->peer.small->key;
+    Put put = nothing_to(queue);
     put.tells = pack({lane, kCreditPart, consumed, port_.limits().told_bits});
     queue.add(put, {PutOwner::Kind::Credit, lane, 0}, false);
     window.remove_before(consumed);
@@ -249,14 +252,17 @@ void PutSender::add_owed_credits() {
 
 Status PutSender::on_slots(const HaveSlots& slots) {
   PeerSlots& peer = lanes_[slots.lane]->peer;
-  const auto differs = [](const std::optional<RemoteMemory>& known, const RemoteMemory& said) {
-    return known && (known->address != said.address || known->key != said.key);
-  };
-  if (differs(peer.small, slots.small) || (slots.large && differs(peer.large, *slots.large))) {
-    return Error{ErrorCode::Mismatch, fmt::format("word: lane {} has other slots already", slots.lane)};
+  for (const auto& [known, said] : {std::pair(&peer.small, &slots.small), std::pair(&peer.large, &slots.large)}) {
+    if (said->empty()) continue;
+    if (said->size() != port_.rails()) {
+      return Error{ErrorCode::Mismatch, fmt::format("word: lane {} has slots by {} rails, and there are {} here",
+                                                    slots.lane, said->size(), port_.rails())};
+    }
+    if (!known->empty() && *known != *said) {
+      return Error{ErrorCode::Mismatch, fmt::format("word: lane {} has other slots already", slots.lane)};
+    }
+    *known = *said;
   }
-  peer.small = slots.small;
-  if (slots.large) peer.large = slots.large;
   return {};
 }
 
@@ -299,12 +305,18 @@ Status PutSender::resume_lane(PutLane& lane, const LanePosition& at) {
   return {};
 }
 
-void PutSender::probe() {
-  for (PutQueue& queue : queues_) {
-    Put put;
-    put.to = lanes_[0]->peer.small->address;
-    put.key = lanes_[0]->peer.small->key;
-    queue.add(put, {}, true);
+// Returns a put without bytes. Adapters look at its target all the same.
+Put PutSender::nothing_to(const PutQueue& queue) const {
+  const RemoteMemory& slots = lanes_[0]->peer.small[queue.rail()];
+  Put put;
+  put.to = slots.address;
+  put.key = slots.key;
+  return put;
+}
+
+void PutSender::probe(std::uint32_t rails) {
+  for (PutQueue& queue : queues_.all()) {
+    if ((rails & 1U << queue.rail()) != 0) queue.add(nothing_to(queue), {}, true);
   }
 }
 

@@ -14,7 +14,7 @@ namespace wreath {
 
 class PutSender {
  public:
-  PutSender(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, std::vector<PutQueue>& queues)
+  PutSender(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues)
       : port_(port), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues) {}
 
   // Puts what may be put now, and tells credit that is due. Adds WantSlots to `words` where the peer's slots are not
@@ -29,8 +29,8 @@ class PutSender {
   // Lets all messages be put again that the peer does not have, over new channels. Returns Mismatch for positions that
   // no correct peer has, and PeerLost where a message is gone.
   Status resume(std::span<const LanePosition> positions);
-  // Makes each channel put nothing. The end of that put says that the channel works.
-  void probe();
+  // Makes each channel of these rails, a bit each, put nothing. The end of that put says that the channel works.
+  void probe(std::uint32_t rails);
   // Counts the bytes of messages that were copied, and that the peer may not have.
   std::size_t unended_bytes() const;
   // Returns whether credit that is due must wait for the end of puts.
@@ -43,8 +43,9 @@ class PutSender {
   bool knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWord>& words) const;
   Status keep(PutLane& lane, const SlotHeader& slot);
   Status find_memory(PutLane& lane, const SlotHeader& slot, SentMessage& message);
-  bool has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
-  PutQueue& queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part) const;
+  bool has_room(std::uint32_t bytes) const;
+  PutQueue& data_queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part, std::uint32_t bytes) const;
+  Put nothing_to(const PutQueue& queue) const;
   void put(PutLane& lane, std::uint32_t sequence);
   void put_data(PutLane& lane, std::uint32_t sequence);
   void release(PutLane& lane);
@@ -55,7 +56,7 @@ class PutSender {
   const FifoShape& shape_;
   WireLanes& wires_;
   PutLanes& lanes_;
-  std::vector<PutQueue>& queues_;
+  PutQueues& queues_;
   std::size_t turn_ = 0;    // the lane that goes first, for fairness
   std::size_t copied_ = 0;  // bytes in this call that no doorbell told of
   bool credit_waits_ = false;

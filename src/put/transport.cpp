@@ -3,14 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "src/put/way.hpp"
 
 namespace wreath {
 namespace {
 
 Error refuse(ErrorCode code, const PutPort& port, const char* what, std::uint64_t value, std::string rule) {
-  return {code, fmt::format("{}: {} is {}, must be {}", port.adapter().describe(), what, value, rule)};
+  return {code, fmt::format("{}: {} is {}, must be {}", port.describe(), what, value, rule)};
 }
 
 }  // namespace
@@ -36,13 +39,14 @@ Result<std::unique_ptr<Transport>> PutTransport::make(std::shared_ptr<PutPort> p
     return invalid("slot_count", shape.slot_count, fmt::format("a power of two, at most {}", most));
   }
   if (!std::has_single_bit(shape.slot_bytes)) return invalid("slot_bytes", shape.slot_bytes, "a power of two");
-  if (options.channels == 0 || options.channels > kMostChannels) {
-    return invalid("channels", options.channels, fmt::format("1 to {}", kMostChannels));
+  const std::size_t most_channels = std::min(kMostRailChannels, kMostChannels / port->rails());
+  if (options.channels == 0 || options.channels > most_channels) {
+    return invalid("channels", options.channels, fmt::format("1 to {}", most_channels));
   }
   if (limits.put_bytes < kSmallSlotBytes) {
     return unfit("the largest put", limits.put_bytes, fmt::format("{} bytes at least", kSmallSlotBytes));
   }
-  const std::uint64_t puts = 1 + (shape.slot_bytes + limits.put_bytes - 1) / limits.put_bytes;
+  const std::uint64_t puts = 1 + std::max(data_puts(shape.slot_bytes, limits), 1U);
   if (!limits.ordered && puts > kMostParts) {
     return unfit(
         "the largest put", limits.put_bytes,
@@ -70,7 +74,7 @@ Result<std::unique_ptr<Link>> PutTransport::connect(const Endpoint& peer, Offer 
   }
   std::unique_ptr<PutLink> link = std::move(found->second);
   offered_.erase(found);
-  const auto decoded = decode_offer(theirs.bytes, options_.channels);
+  const auto decoded = decode_offer(theirs.bytes, options_.channels * port_->rails());
   if (!decoded) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("{} to rank {}: {}", link->path(), peer.rank, decoded.error().message), peer.rank};

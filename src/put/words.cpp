@@ -8,15 +8,18 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kVersion = 0x01505257;  // "WRP", version 1
+constexpr std::uint32_t kVersion = 0x02505257;  // "WRP", version 2
 enum class WordKind : std::uint8_t { Want = 1, Have = 2, Channels = 3, Ready = 4 };
 static_assert(kMostChannels * (kMostAddressBytes + 2) + 32 * 10 + 16 <= 8 * 1024, "a word is longer than 8 KiB");
 
 Error mismatch(std::string what) { return {ErrorCode::Mismatch, std::move(what)}; }
 
-void write(Writer& writer, const RemoteMemory& memory) {
-  writer.number(memory.address);
-  writer.number(memory.key);
+void write(Writer& writer, const RailMemories& memories) {
+  writer.number(static_cast<std::uint8_t>(memories.size()));
+  for (const RemoteMemory& memory : memories) {
+    writer.number(memory.address);
+    writer.number(memory.key);
+  }
 }
 
 void write(Writer& writer, const ChannelAddresses& channels) {
@@ -27,11 +30,17 @@ void write(Writer& writer, const ChannelAddresses& channels) {
   }
 }
 
-RemoteMemory read_memory(Reader& reader) {
-  RemoteMemory memory;
-  memory.address = reader.number<std::uint64_t>();
-  memory.key = reader.number<std::uint64_t>();
-  return memory;
+Result<RailMemories> read_memories(Reader& reader) {
+  const auto count = reader.number<std::uint8_t>();
+  if (reader.ok() && (count == 0 || count > kMostRails)) {
+    return mismatch(fmt::format("it names slots by {} rails, must be 1 to {}", count, kMostRails));
+  }
+  RailMemories memories(reader.ok() ? count : 0);
+  for (RemoteMemory& memory : memories) {
+    memory.address = reader.number<std::uint64_t>();
+    memory.key = reader.number<std::uint64_t>();
+  }
+  return memories;
 }
 
 Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
@@ -63,8 +72,13 @@ Result<PutWord> read_slots(Reader& reader, WordKind kind, std::uint16_t lanes) {
   if (!lane) return lane.error();
   const bool large = reader.flag();
   if (kind == WordKind::Want) return PutWord(WantSlots{*lane, large});
-  HaveSlots have{*lane, read_memory(reader), std::nullopt};
-  if (large) have.large = read_memory(reader);
+  HaveSlots have{*lane, {}, {}};
+  for (RailMemories* each : {&have.small, &have.large}) {
+    if (each == &have.large && !large) break;
+    auto memories = read_memories(reader);
+    if (!memories) return memories.error();
+    *each = *std::move(memories);
+  }
   return PutWord(std::move(have));
 }
 
@@ -113,9 +127,9 @@ struct WordWriter {
   void operator()(const HaveSlots& word) const {
     kind(WordKind::Have);
     lane(word.lane);
-    flag(word.large.has_value());
+    flag(!word.large.empty());
     write(writer, word.small);
-    if (word.large) write(writer, *word.large);
+    if (!word.large.empty()) write(writer, word.large);
   }
   void operator()(const NewChannels& word) const {
     kind(WordKind::Channels);
@@ -151,7 +165,9 @@ Result<PutOffer> decode_offer(std::span<const std::byte> bytes, std::size_t chan
   const auto version = reader.number<std::uint32_t>();
   if (version != kVersion) return mismatch(fmt::format("offer: version is {}, must be {}", version, kVersion));
   PutOffer offer;
-  offer.small = read_memory(reader);
+  auto small = read_memories(reader);
+  if (!small) return mismatch("offer: " + small.error().message);
+  offer.small = *std::move(small);
   auto addresses = read_channels(reader, channels);
   if (!addresses) return mismatch("offer: " + addresses.error().message);
   if (!reader.complete()) return mismatch(fmt::format("offer: {} bytes are not its length", bytes.size()));

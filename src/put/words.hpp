@@ -15,15 +15,16 @@
 
 namespace wreath {
 
-inline constexpr std::size_t kMostChannels = 8;
+inline constexpr std::size_t kMostRailChannels = 8;  // of one rail
+inline constexpr std::size_t kMostChannels = 16;     // of all rails
 inline constexpr std::size_t kMostAddressBytes = 256;  // of a channel
 
 using ChannelAddresses = std::vector<std::vector<std::byte>>;
 
 // An offer names what the first messages of a link need.
 struct PutOffer {
-  ChannelAddresses channels;
-  RemoteMemory small;  // the small slots of lane 0
+  ChannelAddresses channels;  // those of each rail together
+  RailMemories small;         // the small slots of lane 0
 };
 
 // The sender has messages for a lane and knows no slots of it, or none for large messages.
@@ -34,8 +35,8 @@ struct WantSlots {
 // These are the slots of a lane. They stay.
 struct HaveSlots {
   std::uint16_t lane = 0;
-  RemoteMemory small;
-  std::optional<RemoteMemory> large;
+  RailMemories small;
+  RailMemories large;  // empty where there are none
 };
 // A lane's messages before `expected` are here as a whole. The executor is done with those before `consumed`.
 struct LanePosition {
@@ -43,7 +44,8 @@ struct LanePosition {
   std::uint32_t consumed = 0;
   std::uint32_t expected = 0;
 };
-// The channels are new, for the `attempt`th time. All lanes that have slots are named.
+// The channels are new, for the `attempt`th time. All lanes that have slots are named. A channel of a rail that this end
+// leaves out has no address.
 struct NewChannels {
   std::uint32_t attempt = 0;
   ChannelAddresses channels;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "src/base/name_choice.hpp"
 #include "src/topology/parts.hpp"
@@ -36,9 +37,17 @@ std::string all_ports(const std::vector<PortFacts>& ports) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Returns the one that a rank takes where ranks take turns.
-std::size_t turn_of(int rank, const std::vector<std::size_t>& among) {
-  return among[static_cast<std::size_t>(rank) % among.size()];
+// Adds those that a rank takes where ranks take turns, until there are `count`.
+void take_turns(int rank, const std::vector<std::size_t>& among, std::size_t count, std::vector<std::size_t>& taken) {
+  for (std::size_t i = 0; i < among.size() && taken.size() < count; ++i) {
+    taken.push_back(among[(static_cast<std::size_t>(rank) + i) % among.size()]);
+  }
+}
+
+// Peers' rails meet in this order, which is the same at all ranks that take the same adapters.
+std::vector<std::size_t> in_order(std::vector<std::size_t> taken) {
+  std::ranges::sort(taken);
+  return taken;
 }
 
 constexpr std::uint8_t kMostMtu = 5;  // 4096 bytes
@@ -70,8 +79,8 @@ std::string gid_address(const Gid& gid) {
   return text.data();
 }
 
-Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string_view choice,
-                                const std::vector<int>& nodes, int rank) {
+Result<std::vector<std::size_t>> choose_ports(const std::vector<PortFacts>& ports, std::string_view choice,
+                                              const std::vector<int>& nodes, int rank, std::size_t count) {
   std::vector<std::size_t> admitted;
   for (std::size_t i = 0; i < ports.size(); ++i) {
     if (admits(choice, ports[i].device, ports[i].number)) admitted.push_back(i);
@@ -91,15 +100,22 @@ Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string
     const bool near = std::find(nodes.begin(), nodes.end(), ports[i].node) != nodes.end();
     return std::tuple(ports[i].rate_mbit, near ? 2 : ports[i].node < 0 ? 1 : 0);
   };
-  const auto best = worth(*std::max_element(admitted.begin(), admitted.end(),
-                                            [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); }));
-  std::erase_if(admitted, [&](std::size_t i) { return worth(i) != best; });
-  return turn_of(rank, admitted);
+  std::vector<std::size_t> taken;
+  while (taken.size() < count && !admitted.empty()) {
+    const auto best = worth(*std::max_element(admitted.begin(), admitted.end(),
+                                              [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); }));
+    std::vector<std::size_t> equals;
+    std::ranges::copy_if(admitted, std::back_inserter(equals), [&](std::size_t i) { return worth(i) == best; });
+    take_turns(rank, equals, count, taken);
+    std::erase_if(admitted, [&](std::size_t i) { return worth(i) == best; });
+  }
+  return in_order(std::move(taken));
 }
 
-Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
-                                   std::string_view interfaces, int rank) {
+Result<std::vector<std::size_t>> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
+                                                std::string_view interfaces, int rank, std::size_t count) {
   std::vector<std::size_t> turns;
+  std::vector<std::size_t> taken;
   std::vector<std::string> devices;
   std::size_t loopback = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -107,12 +123,13 @@ Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::
     if (std::ranges::find(devices, each.device) != devices.end()) continue;
     devices.push_back(each.device);
     if (!admits(each.sockets ? interfaces : choice, each.device)) continue;
-    if (each.sockets && !each.loopback) return i;
+    if (each.sockets && !each.loopback && taken.size() < count) taken.push_back(i);
     if (each.loopback) loopback = std::min(loopback, i);
     if (!each.sockets) turns.push_back(i);
   }
-  if (!turns.empty()) return turn_of(rank, turns);
-  if (loopback < all.size()) return loopback;
+  if (taken.empty()) take_turns(rank, turns, count, taken);
+  if (taken.empty() && loopback < all.size()) taken.push_back(loopback);
+  if (!taken.empty()) return in_order(std::move(taken));
   return Error{ErrorCode::Unavailable,
                fmt::format("WREATH_HCA and WREATH_SOCKET_IFNAME admit none of {}", fmt::join(devices, ", "))};
 }

@@ -55,11 +55,11 @@ std::string gid_address(const Gid& gid);
 // Returns whether the GID is an IPv4 address.
 bool is_ipv4(const Gid& gid);
 
-// Returns the index of the port that a rank uses: among active ones that `choice` (as WREATH_HCA) admits the fastest,
-// among these the nearest to NUMA `nodes`, and the ranks take turns among equals. StartupFailed says that `choice`
-// admits none of the ports, Unavailable that no port is active; both name the ports.
-Result<std::size_t> choose_port(const std::vector<PortFacts>& ports, std::string_view choice,
-                                const std::vector<int>& nodes, int rank);
+// Returns the indices of the ports that a rank uses, `count` at most and in order: active ones that `choice` (as
+// WREATH_HCA) admits, faster ones first, among these the nearest to NUMA `nodes`, and the ranks take turns among equals.
+// StartupFailed says that `choice` admits none of the ports, Unavailable that no port is active; both name the ports.
+Result<std::vector<std::size_t>> choose_ports(const std::vector<PortFacts>& ports, std::string_view choice,
+                                              const std::vector<int>& nodes, int rank, std::size_t count);
 
 // A provider of libfabric offers such adapters.
 struct OfferedAdapter {
@@ -67,11 +67,11 @@ struct OfferedAdapter {
   bool sockets = false;   // messages go through sockets of the kernel
   bool loopback = false;  // they reach this host only
 };
-// Returns the index of the adapter that a rank uses. Among those that `choice` (as WREATH_HCA) admits ranks take turns.
-// Where there are interfaces, it is the first that `interfaces` (as WREATH_SOCKET_IFNAME) admits and that leads to
-// other hosts, if one does. Unavailable names what there is.
-Result<std::size_t> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
-                                   std::string_view interfaces, int rank);
+// Returns the indices of the adapters that a rank uses, `count` at most and in order. Among those that `choice` (as
+// WREATH_HCA) admits ranks take turns. Where there are interfaces, they are the first that `interfaces` (as
+// WREATH_SOCKET_IFNAME) admits and that lead to other hosts, if any does. Unavailable names what there is.
+Result<std::vector<std::size_t>> choose_offered(const std::vector<OfferedAdapter>& all, std::string_view choice,
+                                                std::string_view interfaces, int rank, std::size_t count);
 
 // Returns the type that the kernel's files call so: "RoCE v2", "IB/RoCE v1".
 GidType gid_type_of(std::string_view text);

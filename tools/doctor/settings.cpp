@@ -84,6 +84,7 @@ constexpr SettingForm kForms[] = {
     {Setting::JoinNumber, &integer_complaint},
     {Setting::Port, &ports_complaint},
     {Setting::TcpSockets, &integer_complaint},
+    {Setting::Rails, &integer_complaint},
     {Setting::IbGidIndex, &integer_complaint},
     {Setting::IbTimeout, &integer_complaint},
     {Setting::IbRetryCount, &integer_complaint},

@@ -44,6 +44,18 @@ OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(pr
   limits_.told_bits = 32 - static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(peers)));
 }
 
+Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks) {
+  auto providers = find_providers(rank);
+  if (!providers) return providers.error();
+  std::vector<std::unique_ptr<Adapter>> adapters;
+  for (OfiProvider& each : *providers) {
+    auto adapter = open(std::move(each), ranks);
+    if (!adapter) return adapter.error();
+    adapters.push_back(*std::move(adapter));
+  }
+  return adapters;
+}
+
 Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int ranks) {
   std::unique_ptr<OfiAdapter> made(new OfiAdapter(std::move(provider), std::max(ranks - 1, 1)));
   if (made->limits_.told_bits < kFewestToldBits) {

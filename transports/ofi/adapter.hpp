@@ -50,6 +50,8 @@ struct OfiRequest {
 class OfiAdapter final : public Adapter {
  public:
   static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks);
+  // Opens the adapters of a rank.
+  static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks);
   ~OfiAdapter() override { endpoint_.reset(); }
   OfiAdapter(const OfiAdapter&) = delete;
   OfiAdapter& operator=(const OfiAdapter&) = delete;

@@ -125,7 +125,9 @@ Result<std::string> wanted_provider(std::string_view named, std::string_view fil
   return provider;
 }
 
-Result<OfiProvider> find_provider(int rank) {
+Result<std::vector<OfiProvider>> find_providers(int rank) {
+  const auto rails = setting_integer(Setting::Rails);
+  if (!rails) return rails.error();
   const auto provider =
       wanted_provider(setting_text(Setting::OfiProvider), setting_text(Setting::FiProvider), has_efa());
   if (!provider) return provider.error();
@@ -147,11 +149,14 @@ Result<OfiProvider> find_provider(int rank) {
     infos.push_back(info);
     adapters.push_back(offered(*info, all));
   }
-  const auto chosen =
-      choose_offered(adapters, setting_text(Setting::Hca), setting_text(Setting::SocketInterface), rank);
+  const auto chosen = choose_offered(adapters, setting_text(Setting::Hca), setting_text(Setting::SocketInterface), rank,
+                                     static_cast<std::size_t>(*rails));
   if (!chosen) return Error{chosen.error().code, fmt::format("{}: {}", *provider, chosen.error().message)};
-  OfiProvider found{*library, OfiInfo((*library)->dupinfo(infos[*chosen]), (*library)->freeinfo), completion};
-  if (found.info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
+  std::vector<OfiProvider> found;
+  for (const std::size_t each : *chosen) {
+    found.push_back({*library, OfiInfo((*library)->dupinfo(infos[each]), (*library)->freeinfo), completion});
+    if (found.back().info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
+  }
   return found;
 }
 

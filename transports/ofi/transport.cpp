@@ -9,23 +9,19 @@
 namespace wreath {
 
 Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context) {
-  auto provider = find_provider(context.self.rank);
-  if (!provider) return provider.error();
-  auto adapter = OfiAdapter::open(*std::move(provider), context.ranks);
-  if (!adapter) return adapter.error();
-  return PutTransport::make(std::make_shared<PutPort>(*std::move(adapter)), context, PutOptions{});
+  auto port = PutPort::make(OfiAdapter::open_all(context.self.rank, context.ranks));
+  if (!port) return port.error();
+  return PutTransport::make(*std::move(port), context, PutOptions{});
 }
 
 Status probe_ofi() {
-  const auto provider = find_provider(0);
-  return provider ? Status() : Status(provider.error());
+  const auto providers = find_providers(0);
+  return providers ? Status() : Status(providers.error());
 }
 
 MessageWay explain_ofi(std::uint64_t bytes) {
   constexpr PutLimits kUsual{.put_bytes = 1U << 30};
-  auto provider = find_provider(0);
-  if (!provider) return way_of(bytes, kUsual, {});
-  return way_over(OfiAdapter::open(*std::move(provider), 2), kUsual, bytes);
+  return way_over(PutPort::make(OfiAdapter::open_all(0, 2)), kUsual, bytes);
 }
 
 }  // namespace wreath

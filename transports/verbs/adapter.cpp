@@ -20,24 +20,30 @@ constexpr std::size_t kPolledAtOnce = 32;
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsAdapter>> VerbsAdapter::open(const VerbsSettings& settings, int rank, int ranks) {
-  auto port = find_port(settings, rank);
-  if (!port) return port.error();
-  std::unique_ptr<VerbsAdapter> made(new VerbsAdapter(settings, *std::move(port), std::max(ranks - 1, 1)));
-  WREATH_TRY(made->look_again());
-  made->bell_.reset(made->device_->library().create_comp_channel(made->device_->context()));
-  if (made->bell_ != nullptr) made->bell_descriptor_ = LibraryDescriptor(made->bell_->fd);
-  if (made->bell_ == nullptr || !made->bell_descriptor_.set_nonblocking()) {
-    return Error{ErrorCode::System,
-                 fmt::format("{}: no completion channel: {}", made->describe(), std::strerror(errno))};
+Result<std::vector<std::unique_ptr<Adapter>>> VerbsAdapter::open(const VerbsSettings& settings, int rank, int ranks) {
+  const auto ports = find_ports(settings, rank);
+  if (!ports) return ports.error();
+  std::vector<std::unique_ptr<Adapter>> adapters;
+  for (const ChosenPort& port : *ports) {
+    std::unique_ptr<VerbsAdapter> made(new VerbsAdapter(settings, port, std::max(ranks - 1, 1)));
+    WREATH_TRY(made->prepare());
+    adapters.push_back(std::move(made));
   }
-  return made;
+  return adapters;
 }
 
-VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, ChosenPort port, int peers)
+Status VerbsAdapter::prepare() {
+  WREATH_TRY(look_again());
+  bell_.reset(device_->library().create_comp_channel(device_->context()));
+  if (bell_ != nullptr) bell_descriptor_ = LibraryDescriptor(bell_->fd);
+  if (bell_ != nullptr && bell_descriptor_.set_nonblocking()) return {};
+  return Error{ErrorCode::System, fmt::format("{}: no completion channel: {}", describe(), std::strerror(errno))};
+}
+
+VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port, int peers)
     : settings_(settings),
-      device_(std::move(port.device)),
-      port_(std::move(port.facts)),
+      device_(port.device),
+      port_(port.facts),
       peers_(peers),
       bell_(nullptr, device_->library().destroy_comp_channel),
       queue_(nullptr, device_->library().destroy_cq) {

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "src/put/channel_table.hpp"
 #include "transports/verbs/channel.hpp"
@@ -15,10 +16,9 @@ namespace wreath {
 
 class VerbsAdapter final : public Adapter {
  public:
-  static Result<std::unique_ptr<VerbsAdapter>> open(const VerbsSettings& settings, int rank, int ranks);
+  // Opens the adapters of a rank.
+  static Result<std::vector<std::unique_ptr<Adapter>>> open(const VerbsSettings& settings, int rank, int ranks);
   ~VerbsAdapter() override;
-  VerbsAdapter(const VerbsAdapter&) = delete;
-  VerbsAdapter& operator=(const VerbsAdapter&) = delete;
 
   std::string describe() const override { return port_text(port_); }
   PutLimits limits() const override { return limits_; }
@@ -31,6 +31,7 @@ class VerbsAdapter final : public Adapter {
   int descriptor() const override { return bell_->fd; }
   bool arm() override;
   std::optional<std::string> trouble() override { return device_->next_sentence(news_); }
+  bool usable() override { return look_again() && port_.active(); }
 
   // The channels use what follows.
   VerbsDevice& device() const { return *device_; }
@@ -48,7 +49,8 @@ class VerbsAdapter final : public Adapter {
   void remove(const VerbsChannel& channel);
 
  private:
-  VerbsAdapter(const VerbsSettings& settings, ChosenPort port, int peers);
+  VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port, int peers);
+  Status prepare();
   Status make_queue(std::uint32_t tells);
   Result<std::size_t> take(std::span<PutEvent> events, std::size_t& made);
   void clear_bell();

@@ -227,7 +227,7 @@ void VerbsDevice::sort_out(const ibv_async_event& event) {
   }
 }
 
-Result<ChosenPort> find_port(const VerbsSettings& settings, int rank) {
+Result<std::vector<ChosenPort>> find_ports(const VerbsSettings& settings, int rank) {
   const auto library = VerbsLibrary::get();
   if (!library) return library.error();
   const std::unique_ptr<ibv_device*[], void (*)(ibv_device**)> list((*library)->get_device_list(nullptr),
@@ -246,12 +246,17 @@ Result<ChosenPort> find_port(const VerbsSettings& settings, int rank) {
   std::vector<PortFacts> facts;
   for (const ChosenPort& port : ports) facts.push_back(port.facts);
   const bool alike = std::ranges::all_of(facts, [&](const PortFacts& one) { return one.node == facts[0].node; });
-  const auto chosen = choose_port(facts, settings.adapters, alike ? std::vector<int>() : own_nodes(), rank);
+  const auto chosen =
+      choose_ports(facts, settings.adapters, alike ? std::vector<int>() : own_nodes(), rank, settings.rails);
   if (!chosen) {
     return Error{chosen.error().code, chosen.error().message + (reasons.empty() ? "" : "; " + reasons)};
   }
-  WREATH_TRY(try_to_register(*ports[*chosen].device));
-  return ports[*chosen];
+  std::vector<ChosenPort> found;
+  for (const std::size_t each : *chosen) {
+    WREATH_TRY(try_to_register(*ports[each].device));
+    found.push_back(std::move(ports[each]));
+  }
+  return found;
 }
 
 }  // namespace wreath

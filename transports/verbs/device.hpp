@@ -84,8 +84,8 @@ struct ChosenPort {
   PortFacts facts;
 };
 
-// Opens the devices that the settings admit, and chooses a rank's port. The error says in words why there is none, and
+// Opens the devices that the settings admit, and chooses a rank's ports. The error says in words why there is none, and
 // what to do.
-Result<ChosenPort> find_port(const VerbsSettings& settings, int rank);
+Result<std::vector<ChosenPort>> find_ports(const VerbsSettings& settings, int rank);
 
 }  // namespace wreath

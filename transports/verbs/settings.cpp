@@ -30,6 +30,7 @@ Result<VerbsSettings> VerbsSettings::read() {
   WREATH_TRY(read_number(Setting::IbTrafficClass, settings.traffic_class));
   WREATH_TRY(read_number(Setting::IbPkeyIndex, settings.pkey_index));
   WREATH_TRY(read_number(Setting::IbQueuePairs, settings.queue_pairs));
+  WREATH_TRY(read_number(Setting::Rails, settings.rails));
   const auto relaxed = setting_boolean(Setting::IbRelaxedOrdering);
   if (!relaxed) return relaxed.error();
   settings.relaxed_ordering = *relaxed;

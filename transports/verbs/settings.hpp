@@ -19,7 +19,8 @@ struct VerbsSettings {
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::uint16_t pkey_index = 0;
-  std::uint32_t queue_pairs = 1;  // to each peer
+  std::uint32_t queue_pairs = 1;  // to each peer, over each rail
+  std::size_t rails = 1;
   bool relaxed_ordering = true;
 
   // InvalidArgument names the variable, its value and what is allowed.

@@ -11,24 +11,23 @@ namespace wreath {
 Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context) {
   const auto settings = VerbsSettings::read();
   if (!settings) return settings.error();
-  auto adapter = VerbsAdapter::open(*settings, context.self.rank, context.ranks);
-  if (!adapter) return adapter.error();
+  auto port = PutPort::make(VerbsAdapter::open(*settings, context.self.rank, context.ranks));
+  if (!port) return port.error();
   // Attempts to connect again count as movement, so that the stall clock does not end them.
-  return PutTransport::make(std::make_shared<PutPort>(*std::move(adapter)), context,
-                            {settings->queue_pairs, context.stall_ms});
+  return PutTransport::make(*std::move(port), context, {settings->queue_pairs, context.stall_ms});
 }
 
 Status probe_verbs() {
   const auto settings = VerbsSettings::read();
   if (!settings) return settings.error();
-  const auto port = find_port(*settings, 0);
-  return port ? Status() : Status(port.error());
+  const auto ports = find_ports(*settings, 0);
+  return ports ? Status() : Status(ports.error());
 }
 
 MessageWay explain_verbs(std::uint64_t bytes) {
   constexpr PutLimits kUsual{.inline_bytes = 256, .put_bytes = 1U << 30, .ordered = true};
   const auto settings = VerbsSettings::read();
-  return way_over(VerbsAdapter::open(settings ? *settings : VerbsSettings(), 0, 2), kUsual, bytes);
+  return way_over(PutPort::make(VerbsAdapter::open(settings ? *settings : VerbsSettings(), 0, 2)), kUsual, bytes);
 }
 
 }  // namespace wreath

@@ -142,9 +142,11 @@ class FaultyRun {
   std::atomic<bool> failed_ = false;
 };
 
-class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<int> {
+// Queue pairs to each peer, and rails.
+class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<std::pair<int, int>> {
  protected:
-  Environment environment_{{{"WREATH_IB_QUEUE_PAIRS", std::to_string(GetParam())},
+  Environment environment_{{{"WREATH_IB_QUEUE_PAIRS", std::to_string(GetParam().first)},
+                            {"WREATH_RAILS", std::to_string(GetParam().second)},
                             {"WREATH_IB_TIMEOUT", "8"},
                             {"WREATH_BUFFER_BYTES", "1M"}}};
 };
@@ -155,7 +157,7 @@ TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
   for (int i = 1; i <= runs && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     make({});
-    FaultyRun run(fake, static_cast<std::uint64_t>(i * 4 + GetParam()));
+    FaultyRun run(fake, static_cast<std::uint64_t>(i * 4 + GetParam().first));
     run.run();
     failed += run.failed() ? 1 : 0;
   }
@@ -165,7 +167,8 @@ TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
   EXPECT_LT(failed, runs * 3 / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(QueuePairs, VerbsFaults, testing::Values(1, 4));
+INSTANTIATE_TEST_SUITE_P(QueuePairs, VerbsFaults,
+                         testing::Values(std::pair(1, 1), std::pair(4, 1), std::pair(1, 2)));
 
 class VerbsLosses : public VerbsRanks {
  protected:

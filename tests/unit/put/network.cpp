@@ -37,6 +37,12 @@ bool TestNetwork::step() {
   return false;
 }
 
+bool TestNetwork::step(const Adapter& adapter) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      channels_, [&](TestChannel* channel) { return &channel->adapter_ == &adapter && channel->step(); });
+}
+
 bool TestNetwork::step_newest(const Adapter& adapter) {
   const std::lock_guard lock(mutex_);
   for (TestChannel* channel : channels_) {
@@ -99,7 +105,8 @@ Status TestChannel::connect(std::span<const std::byte> theirs) {
     return Error{ErrorCode::Mismatch, fmt::format("a channel's address has {} bytes", theirs.size())};
   }
   if (state_ != State::Fresh) network_.breach("a channel that is not new is connected");
-  if (network_.whims_.refuses_connections && generation_ > 1) return Error{ErrorCode::System, "the port is down"};
+  const bool refuses = network_.whims_.refuses_connections || adapter_.down;
+  if (refuses && generation_ > 1) return Error{ErrorCode::System, "the port is down"};
   std::memcpy(&peer_, theirs.data(), sizeof peer_);
   std::memcpy(&peer_generation_, theirs.data() + sizeof peer_, sizeof peer_generation_);
   state_ = State::Connected;
@@ -138,7 +145,7 @@ bool TestChannel::move(std::size_t at) {
   Pending& pending = pending_[at];
   const Put& put = pending.put;
   const TestChannel* peer = network_.find(peer_, peer_generation_);
-  if (peer == nullptr || peer->state_ != State::Connected) {
+  if (peer == nullptr || peer->state_ != State::Connected || adapter_.down || peer->adapter_.down) {
     lose("retries ran out", true);
     return true;
   }
@@ -173,6 +180,7 @@ bool TestChannel::move(std::size_t at) {
 void TestChannel::finish(std::size_t at) {
   const Put put = pending_[at].put;
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at));
+  adapter_.bytes += put.bytes;
   ++network_.executed_;
   const bool lost = network_.executed_ == network_.whims_.lose_put || network_.chance(network_.whims_.lose_chance);
   const bool arrives = !lost || network_.random_() % 2 == 0;

@@ -45,6 +45,8 @@ class TestNetwork {
   std::unique_ptr<Adapter> make_adapter(std::string name);
   // Does something for one channel. Returns false where there was nothing to do.
   bool step();
+  // Does something for a channel of the adapter. Returns false where there was nothing to do.
+  bool step(const Adapter& adapter);
   // Moves the newest put of the adapter's channels, on a network without order. Returns false where there is none.
   bool step_newest(const Adapter& adapter);
   // Lets a channel of the adapter be lost now.
@@ -140,8 +142,12 @@ class TestAdapter final : public Adapter {
   std::optional<std::string> trouble() override;
 
   void add_trouble(std::string text) { troubles_.push_back(std::move(text)); }
+  bool usable() override { return !down; }
+
   int arms = 0;
   int polls = 0;
+  bool down = false;        // its port: puts are lost, and new connections fail
+  std::uint64_t bytes = 0;  // that have left it
 
  private:
   friend class TestNetwork;

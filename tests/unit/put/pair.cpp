@@ -12,11 +12,15 @@
 
 namespace wreath::put {
 
-Pair::Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options)
+Pair::Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options, int rails)
     : shape(its_shape), network(whims), random(whims.seed) {
   Offer offers[2];
   for (int i : {0, 1}) {
-    ends[i].port = std::make_shared<PutPort>(network.make_adapter(fmt::format("test{}", i)));
+    std::vector<std::unique_ptr<Adapter>> adapters;
+    for (int rail = 0; rail < rails; ++rail) {
+      adapters.push_back(network.make_adapter(rails == 1 ? fmt::format("test{}", i) : fmt::format("test{}.{}", i, rail)));
+    }
+    ends[i].port = PutPort::make(std::move(adapters)).value();
     TransportContext context{};
     context.self = {.rank = i, .process = 1, .host = 1};
     context.ranks = 2;

@@ -32,11 +32,12 @@ struct End {
   std::unique_ptr<PutLink> link;
   std::deque<Offer> words;  // on their way to this end
 
-  TestAdapter& adapter() const { return static_cast<TestAdapter&>(port->adapter()); }
+  TestAdapter& adapter(std::size_t rail = 0) const { return static_cast<TestAdapter&>(port->adapter(rail)); }
 };
 
 struct Pair {
-  Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options = {});
+  // Several rails have adapters test0.0 and test1.0, test0.1 and test1.1, and so on.
+  Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options = {}, int rails = 1);
   ~Pair();
   // Makes everything go on a little: progress of both ends, the network, words. Returns false after an error, which is
   // in `error`.

@@ -61,7 +61,8 @@ void run(std::uint32_t seed) {
   PutOptions options;
   options.channels = one_of(random, {1, 1, 2, 4});
   const Whims whims = whims_of(random, seed);
-  Pair pair(shape, whims, options);
+  const int rails = static_cast<int>(one_of(random, {1, 1, 2, 3}));
+  Pair pair(shape, whims, options, rails);
   pair.word_delay = one_of(random, {0, 4});
   std::vector<Stream> streams = random_streams(pair, random);
   const bool lazy = random() % 2 == 0;

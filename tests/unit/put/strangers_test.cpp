@@ -27,7 +27,7 @@ struct Victim {
   // Returns lane 0's small slots.
   std::span<std::byte> slots() {
     const auto offer = pair.ends[0].link->offer();
-    return pair.network.remote_memory(offer.small.address);
+    return pair.network.remote_memory(offer.small[0].address);
   }
   void write(const PutHeader& header, std::size_t place = 100 % 8) {
     encode(header, slots().data() + place * kSmallSlotBytes);
@@ -181,7 +181,8 @@ TEST(PutStranger, WordsAreChecked) {
     EXPECT_FALSE(victim.pair.ends[0].link->progress(true));
   };
   refused(WantSlots{2, false}, "lane is 2, must be below 2");
-  refused(HaveSlots{0, {1, 2}, {}}, "lane 0 has other slots already");
+  refused(HaveSlots{0, {{1, 2}}, {}}, "lane 0 has other slots already");
+  refused(HaveSlots{1, {{1, 2}, {3, 4}}, {}}, "lane 1 has slots by 2 rails, and there are 1 here");
   refused(NewChannels{1, {}, {}}, "it names 0 channels, and there are 1 here");
   refused(NewChannels{0, {{}}, {}}, "new channels of attempt 0, at attempt 0 here");
   refused(NewChannels{2, {{}}, {}}, "new channels of attempt 2, at attempt 0 here");
@@ -208,8 +209,9 @@ TEST(PutStranger, AddressesAndPositionsOfNewChannelsAreChecked) {
 }
 
 TEST(PutStranger, WordsOfAnyOtherLengthAreRefused) {
-  const std::vector<PutWord> words = {WantSlots{1, true}, HaveSlots{1, {3, 4}, RemoteMemory{5, 6}},
-                                      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}}, ChannelsReady{9}};
+  const std::vector<PutWord> words = {
+      WantSlots{1, true}, HaveSlots{1, {{3, 4}}, {{5, 6}}}, HaveSlots{1, {{3, 4}, {7, 8}}, {}},
+      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}}, ChannelsReady{9}};
   for (const PutWord& word : words) {
     std::vector<std::byte> bytes = encode_word(word).bytes;
     const auto whole = decode_word(bytes, 1, 2);
@@ -224,7 +226,7 @@ TEST(PutStranger, WordsOfAnyOtherLengthAreRefused) {
 }
 
 TEST(PutStranger, OffersAreChecked) {
-  const PutOffer offer{{std::vector<std::byte>(12), std::vector<std::byte>(12)}, {1, 2}};
+  const PutOffer offer{{std::vector<std::byte>(12), std::vector<std::byte>(12)}, {{1, 2}}};
   std::vector<std::byte> bytes = encode_offer(offer).bytes;
   ASSERT_TRUE(decode_offer(bytes, 2));
   EXPECT_EQ(decode_offer(bytes, 1).error().message, "offer: it names 2 channels, and there are 1 here");
@@ -236,6 +238,10 @@ TEST(PutStranger, OffersAreChecked) {
   bytes.pop_back();
   bytes[0] ^= std::byte{1};
   EXPECT_NE(decode_offer(bytes, 2).error().message.find("offer: version is"), std::string::npos);
+  const auto none = decode_offer(encode_offer({offer.channels, {}}).bytes, 2);
+  EXPECT_EQ(none.error().message, "offer: it names slots by 0 rails, must be 1 to 8");
+  const auto many = decode_offer(encode_offer({offer.channels, RailMemories(9)}).bytes, 2);
+  EXPECT_EQ(many.error().message, "offer: it names slots by 9 rails, must be 1 to 8");
 }
 
 TEST(PutStranger, ConnectSaysWhatIsWrongWithAnOffer) {
@@ -251,8 +257,12 @@ TEST(PutStranger, ConnectSaysWhatIsWrongWithAnOffer) {
   EXPECT_EQ(nothing.error().code, ErrorCode::Mismatch);
   EXPECT_NE(nothing.error().message.find("test0 to rank 1: offer: version is 0"), std::string::npos);
   static_cast<void>(transport->offer(peer).value());
-  const auto address = transport->connect(peer, encode_offer({{std::vector<std::byte>(5)}, {1, 2}}));
+  const auto address = transport->connect(peer, encode_offer({{std::vector<std::byte>(5)}, {{1, 2}}}));
   EXPECT_EQ(address.error().message, "test0 to rank 1: a channel's address has 5 bytes");
+  static_cast<void>(transport->offer(peer).value());
+  const auto rails = transport->connect(peer, encode_offer({{std::vector<std::byte>(12)}, {{1, 2}, {3, 4}}}));
+  EXPECT_EQ(rails.error().message,
+            "test0 to rank 1: offer: it has 2 rails, and there are 1 here; WREATH_RAILS is the same at all ranks");
 }
 
 TEST(PutTransport, RefusesShapesOptionsAndAdaptersThatDoNotFit) {

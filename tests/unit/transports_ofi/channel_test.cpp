@@ -20,13 +20,13 @@ using test::stop;
 using ::testing::HasSubstr;
 
 struct End : test::AdapterEnd<OfiAdapter> {
-  explicit End(int ranks = 2) : AdapterEnd(OfiAdapter::open(find_provider(0).value(), ranks).value()) {}
+  explicit End(int ranks = 2) : AdapterEnd(OfiAdapter::open(std::move(find_providers(0).value().front()), ranks).value()) {}
 };
 
 class OfiChannels : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const auto provider = find_provider(0);
+    const auto provider = find_providers(0);
     if (!provider) GTEST_SKIP() << provider.error().message << "; install libfabric1";
   }
   // Polls both ends until `done`: no end of these providers goes on alone.

@@ -41,9 +41,9 @@ TEST(OfiProvider, OfSharedMemoryIsRefused) {
 }
 
 std::string chosen(const std::vector<OfferedAdapter>& all, std::string_view choice, std::string_view interfaces,
-                   int rank = 0) {
-  const auto index = choose_offered(all, choice, interfaces, rank);
-  return index ? std::to_string(*index) : index.error().message;
+                   int rank = 0, std::size_t count = 1) {
+  const auto indices = choose_offered(all, choice, interfaces, rank, count);
+  return indices ? fmt::format("{}", fmt::join(*indices, " ")) : indices.error().message;
 }
 
 TEST(OfiAdapters, OfSocketsLeadToOtherHosts) {
@@ -62,6 +62,16 @@ TEST(OfiAdapters, AreTakenInTurns) {
   EXPECT_EQ(chosen(all, "", "eth0", 3), "0");
   EXPECT_EQ(chosen(all, "^efa_0", "", 0), "2");
   EXPECT_EQ(chosen(all, "^efa_0", "", 1), "3");
+}
+
+TEST(OfiAdapters, OfSeveralRailsAreInTheirOrder) {
+  const std::vector<OfferedAdapter> all{{"efa_0"}, {"efa_0"}, {"efa_1"}, {"efa_2"}};
+  EXPECT_EQ(chosen(all, "", "", 0, 2), "0 2");
+  EXPECT_EQ(chosen(all, "", "", 2, 2), "0 3");
+  EXPECT_EQ(chosen(all, "", "", 1, 8), "0 2 3");
+  const std::vector<OfferedAdapter> sockets{{"lo", true, true}, {"eth0", true}, {"eth1", true}, {"eth2", true}};
+  EXPECT_EQ(chosen(sockets, "", "", 1, 2), "1 2");
+  EXPECT_EQ(chosen({{"lo", true, true}}, "", "", 0, 2), "0");
 }
 
 TEST(OfiLibraryFile, ThatIsMissingOrAnotherIsNamed) {

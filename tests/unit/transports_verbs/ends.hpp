@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "tests/support/adapter_end.hpp"
@@ -19,9 +20,16 @@ inline VerbsSettings settings_for(const std::string& adapters) {
   return settings;
 }
 
+// Opens the first adapter of a rank.
+inline Result<std::unique_ptr<VerbsAdapter>> open_first(const VerbsSettings& settings, int rank, int ranks) {
+  auto adapters = VerbsAdapter::open(settings, rank, ranks);
+  if (!adapters) return adapters.error();
+  return std::unique_ptr<VerbsAdapter>(static_cast<VerbsAdapter*>(adapters->front().release()));
+}
+
 struct VerbsEnd : AdapterEnd<VerbsAdapter> {
   explicit VerbsEnd(const VerbsSettings& settings, int ranks = 2)
-      : AdapterEnd(VerbsAdapter::open(settings, 0, ranks).value()) {}
+      : AdapterEnd(open_first(settings, 0, ranks).value()) {}
 };
 
 // Each test has a network of its own, whose adapters give up early, and leaves nothing open.

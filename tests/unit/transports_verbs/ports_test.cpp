@@ -54,24 +54,35 @@ TEST(VerbsPorts, AreChosenByFilterRateDistanceAndRank) {
       {"mlx5_2,irdma", {0}, 0, "irdma0 port 1"},
   };
   for (const Choice& row : table) {
-    const auto chosen = choose_port(kMachine, row.choice, row.nodes, row.rank);
+    const auto chosen = choose_ports(kMachine, row.choice, row.nodes, row.rank, 1);
     ASSERT_TRUE(chosen) << row.choice;
-    EXPECT_EQ(port_text(kMachine[*chosen]), row.port) << row.choice << ", rank " << row.rank;
+    ASSERT_EQ(chosen->size(), 1u) << row.choice;
+    EXPECT_EQ(port_text(kMachine[chosen->front()]), row.port) << row.choice << ", rank " << row.rank;
   }
+}
+
+// Ranks that take the same ports have them in the same order, so that each rail is one network.
+TEST(VerbsPorts, OfSeveralRailsAreTheNearestInTheirOrder) {
+  using Ports = std::vector<std::size_t>;
+  EXPECT_EQ(choose_ports(kMachine, "", {1}, 0, 2).value(), (Ports{2, 3}));
+  EXPECT_EQ(choose_ports(kMachine, "", {1}, 1, 2).value(), (Ports{2, 3}));
+  EXPECT_EQ(choose_ports(kMachine, "", {0}, 0, 2).value(), (Ports{1, 2}));
+  EXPECT_EQ(choose_ports(kMachine, "", {0}, 1, 2).value(), (Ports{1, 3})) << "ranks take turns among equals";
+  EXPECT_EQ(choose_ports(kMachine, "", {0}, 0, 8).value(), (Ports{0, 1, 2, 3})) << "the one that is down is left out";
 }
 
 TEST(VerbsPorts, UnknownDistanceIsBetterThanAnotherNode) {
   const std::vector<PortFacts> ports = {port("far", 1, 1), port("unknown", 1, -1)};
-  EXPECT_EQ(choose_port(ports, "", {0}, 0).value(), 1u);
+  EXPECT_EQ(choose_ports(ports, "", {0}, 0, 1).value(), std::vector<std::size_t>{1});
 }
 
 TEST(VerbsPorts, ErrorsNameThePortsThatThereAre) {
-  const auto none = choose_port(kMachine, "bnxt", {}, 0);
+  const auto none = choose_ports(kMachine, "bnxt", {}, 0, 1);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::StartupFailed);
   EXPECT_THAT(none.error().message,
               AllOf(HasSubstr("WREATH_HCA=bnxt admits no port"), HasSubstr("mlx5_2 port 1 DOWN")));
-  const auto down = choose_port(kMachine, "=mlx5_2", {}, 0);
+  const auto down = choose_ports(kMachine, "=mlx5_2", {}, 0, 1);
   ASSERT_FALSE(down);
   EXPECT_EQ(down.error().code, ErrorCode::Unavailable);
   EXPECT_THAT(down.error().message, AllOf(HasSubstr("no port is active"), HasSubstr("subnet manager")));
