@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "src/base/config.hpp"
+#include "src/base/ports.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr int kPorts = 16;
-constexpr std::size_t kMostPorts = 1024;
 constexpr int kDefaultPort = 29'500;
 
 enum class LaunchedBy { Wreath, Torchrun, OpenMpi, Pmi, Slurm };
@@ -143,16 +142,6 @@ Result<std::vector<std::uint16_t>> ports_after_master_port() {
   return ports;
 }
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    if (!part.empty()) parts.emplace_back(part);
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-  }
-  return parts;
-}
-
 Result<Rendezvous> at_master() {
   WREATH_TRY(require(Setting::MasterAddr, "there are other ranks to meet"));
   const std::string host = setting_text(Setting::MasterAddr);
@@ -199,7 +188,7 @@ Carrier carrier_of(const Launcher& launcher) {
 Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
   if (is_set(Setting::Address)) {
     const std::string text = setting_text(Setting::Address);
-    return Rendezvous{split(text), {}, {}, "WREATH_ADDRESS=" + text};
+    return Rendezvous{split_list(text), {}, {}, "WREATH_ADDRESS=" + text};
   }
   if (launcher.by == LaunchedBy::Wreath) return Rendezvous{{}, {}, {}, "no WREATH_ADDRESS"};
   if (const Carrier carrier = carrier_of(launcher); carrier != Carrier::None) {
@@ -309,27 +298,6 @@ std::vector<std::uint16_t> ports_from(std::int64_t first) {
   std::vector<std::uint16_t> ports;
   for (std::int64_t port = first; port < first + kPorts && port <= kMaximumPort; ++port)
     ports.push_back(static_cast<std::uint16_t>(port));
-  return ports;
-}
-
-Result<std::vector<std::uint16_t>> parse_ports(std::string_view text, std::string_view name) {
-  const Error refused{
-      ErrorCode::InvalidArgument,
-      fmt::format("{}={} must be ports from 1 to 65535, as 29600-29615,30000, at most {}", name, text, kMostPorts)};
-  std::vector<std::uint16_t> ports;
-  for (const std::string& part : split(text)) {
-    int first = 0;
-    const char* const end = part.data() + part.size();
-    auto read = std::from_chars(part.data(), end, first);
-    int last = first;
-    if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
-    if (read.ec != std::errc() || read.ptr != end || first < 1 || last < first || last > kMaximumPort) return refused;
-    for (int port = first; port <= last; ++port) {
-      if (ports.size() == kMostPorts) return refused;
-      ports.push_back(static_cast<std::uint16_t>(port));
-    }
-  }
-  if (ports.empty()) return refused;
   return ports;
 }
 

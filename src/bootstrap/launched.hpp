@@ -51,9 +51,6 @@ struct Disagreement {
 // Returns all such disagreements with `job`.
 std::vector<Disagreement> disagreements(const EnvironmentJob& job);
 
-// Reads text such as "29600-29615,30000", with at most 1024 ports. `name` is the variable's, for the error.
-Result<std::vector<std::uint16_t>> parse_ports(std::string_view text, std::string_view name);
-
 // Returns the first node of a list as Slurm writes it: n08 for "n[08-11,20],m3". Empty where the list cannot be read.
 std::string first_node(std::string_view list);
 

@@ -8,6 +8,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/ports.hpp"
 #include "src/base/random.hpp"
 #include "src/bootstrap/frame.hpp"
 #include "src/bootstrap/host.hpp"
@@ -161,21 +162,6 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   hello.timeout_ms = request.timeout_ms;
   hello.settings = request.settings;
   return hello;
-}
-
-// Listens at the first port of WREATH_PORT_RANGE that is free, or at any port without the variable.
-Result<Fd> listen_in_range(const SocketAddress& interface) {
-  const std::string text = setting_text(Setting::PortRange);
-  if (text.empty()) return listen_on(interface.with_port(0));
-  const auto ports = parse_ports(text, row(Setting::PortRange).name);
-  if (!ports) return ports.error();
-  for (const std::uint16_t port : *ports) {
-    int error = 0;
-    auto listener = listen_on(interface.with_port(port), &error);
-    if (listener || error != EADDRINUSE) return listener;
-  }
-  return Error{ErrorCode::StartupFailed,
-               fmt::format("all ports of WREATH_PORT_RANGE={} are in use at {}", text, interface.ip_text())};
 }
 
 // Returns the addresses that this rank's listeners bind for ranks of other hosts.

@@ -14,6 +14,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/ports.hpp"
 #include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
 #include "src/base/progress.hpp"
@@ -67,17 +68,6 @@ Status fill_single_copy(std::size_t& field) {
   return {};
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> names;
-  std::size_t at = 0;
-  while (at <= list.size()) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    if (comma > at) names.push_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return names;
-}
-
 Status fill_from_environment(Timeouts& timeouts) {
   const Timeouts untouched;
   WREATH_TRY(fill_integer(timeouts.bootstrap_ms, untouched.bootstrap_ms, Setting::BootstrapTimeoutMs));
@@ -89,7 +79,7 @@ Status fill_from_environment(Timeouts& timeouts) {
 Status fill_from_environment(CommunicatorOptions& options) {
   const Overrides untouched;
   Overrides& overrides = options.overrides;
-  if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
+  if (options.transports.empty()) options.transports = split_list(setting_text(Setting::TransportNames));
   fill_text(overrides.algorithm, Setting::AlgorithmName);
   fill_text(options.debug.faults, Setting::Faults);
   fill_text(options.debug.trace, Setting::Trace);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/config.hpp"
+#include "src/base/ports.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/key.hpp"
 #include "src/bootstrap/launched.hpp"

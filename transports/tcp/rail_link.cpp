@@ -12,6 +12,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
+#include "transports/tcp/streams.hpp"
 
 namespace wreath {
 namespace {
@@ -57,19 +58,25 @@ struct RailLink::Rail {
       : number(its_number),
         socket(std::move(own.socket)),
         interface(std::move(own.interface)),
-        name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", peer_address(socket.get()).text())),
+        addresses{local_address(socket.get()), peer_address(socket.get())},
+        name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", addresses.remote.text())),
         batch(socket.get(), *link.counts_),
         receiver(socket.get(), link) {}
+
+  // Returns whether a lost socket can be replaced: others have no addresses.
+  bool can_return() const { return !addresses.local.ip_bytes().empty() && !addresses.remote.ip_bytes().empty(); }
 
   std::uint8_t number;
   Fd socket;  // empty once the rail is lost
   std::string interface;
+  RailAddresses addresses;
   std::string name;
   FrameBatch batch;
   Receiver receiver;
   std::string why;  // it was lost
   std::int64_t lost_ns = 0;
   bool said = false;
+  std::optional<RailReturn> replacement;  // while the rail is lost
 };
 
 // A part that comes again takes the place of the one under way: that one's rail may be lost in the middle of it.
@@ -83,18 +90,22 @@ Result<std::byte*> RailLink::Receiver::destination(const WireHeader& header) {
 }
 
 Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vector<RailSocket> sockets,
-                                                 const FifoShape& shape, std::shared_ptr<TcpCounts> counts) {
+                                                 const FifoShape& shape, std::shared_ptr<TcpCounts> counts,
+                                                 bool same_host) {
   Fd events = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
   if (!events) return os_error("wait for several sockets", errno);
-  for (const RailSocket& each : sockets) {
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-    if (::epoll_ctl(events.get(), EPOLL_CTL_ADD, each.socket.get(), &event) != 0) {
-      return os_error("wait for several sockets", errno);
-    }
-  }
-  return std::unique_ptr<RailLink>(
+  std::unique_ptr<RailLink> link(
       new RailLink(self, peer, std::move(sockets), shape, std::move(events), std::move(counts)));
+  link->same_host_ = same_host;
+  for (const auto& rail : link->rails_) WREATH_TRY(link->watch(rail->socket.get()));
+  return link;
+}
+
+Status RailLink::watch(int socket) const {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, socket, &event) == 0) return {};
+  return os_error("wait for several sockets", errno);
 }
 
 RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events,
@@ -134,7 +145,8 @@ Result<std::size_t> RailLink::progress(bool expecting) {
     if (!received) return fail(received.error());
     moved += *received;
   }
-  if (moved > 0 && unsaid_ == 0) return moved;
+  moved += std::exchange(moved_, 0);
+  if (moved > 0 && alive_ == rails_.size()) return moved;
   const auto drained = look_after_rails();
   if (!drained) return fail(drained.error());
   if (alive_ == 0 && moved + *drained == 0) return fail(*last_loss_);
@@ -196,9 +208,12 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
   rail.batch.clear();
   rail.why = error.message;
   rail.lost_ns = now_ns();
+  if (rail.can_return()) {
+    rail.replacement.emplace(rail.addresses, self_ < peer_);
+    words_.emplace_back(RailLost{rail.addresses});
+  }
   last_loss_ = error;
   --alive_;
-  ++unsaid_;
   {
     const std::lock_guard lock(path_mutex_);
     lost_.push_back(rail.interface);
@@ -218,6 +233,7 @@ Result<std::size_t> RailLink::look_after_rails() {
   say_losses(now);
   if (now - looked_ns_ < kRailLookNs) return moved;
   looked_ns_ = now;
+  replace_lost(now);
   for (const auto& rail : rails_) {
     if (alive_ < 2 || !rail->socket || !lost_for_good(rail->socket.get())) continue;
     const auto received = lose(*rail, {ErrorCode::PeerLost, "no answer"});
@@ -232,10 +248,66 @@ void RailLink::say_losses(std::int64_t now_ns) {
   for (const auto& rail : rails_) {
     if (alive_ == 0 || rail->socket || rail->said || now_ns - rail->lost_ns < kRailSayNs) continue;
     rail->said = true;
-    --unsaid_;
     log_warning("tcp link to rank {}: the socket {} is lost: {}; its messages go over the other {}", peer_, rail->name,
                 rail->why, alive_ == 1 ? "one" : std::to_string(alive_));
   }
+}
+
+// A rail whose loss was said may come back. Where a new socket fails at once, the ends try again later.
+void RailLink::replace_lost(std::int64_t now_ns) {
+  for (const auto& rail : rails_) {
+    if (!rail->replacement || !rail->said) continue;
+    std::optional<RailWord> word;
+    std::optional<Fd> socket = rail->replacement->step(now_ns, word);
+    if (word) words_.push_back(*word);
+    if (!socket) continue;
+    const Status taken = take_back(*rail, *std::move(socket));
+    if (!taken) log_info("{}", taken.error().message);
+  }
+}
+
+// Begins anew with another socket. The peer may have sent over it already.
+Status RailLink::take_back(Rail& rail, Fd socket) {
+  WREATH_TRY(prepare_stream(socket.get(), peer_, same_host_, true));
+  WREATH_TRY(watch(socket.get()));
+  auto fresh = std::make_unique<Rail>(rail.number, RailSocket{std::move(socket), rail.interface}, *this);
+  ++alive_;
+  const LogRank log_rank(self_);
+  log_warning("tcp link to rank {}: the socket {} replaces the one that was lost", peer_, fresh->name);
+  const std::lock_guard lock(path_mutex_);
+  lost_.erase(std::find(lost_.begin(), lost_.end(), rail.interface));
+  rails_[rail.number] = std::move(fresh);
+  return {};
+}
+
+std::optional<Offer> RailLink::take_word() {
+  if (words_.empty()) return std::nullopt;
+  Offer word = encode_rail_word(words_.front());
+  words_.pop_front();
+  return word;
+}
+
+Status RailLink::on_word(Offer word) {
+  if (broken_) return {};
+  const auto decoded = decode_rail_word(word.bytes);
+  const Status taken = decoded ? take(*decoded) : Status(decoded.error());
+  return taken ? taken : Status(fail(taken.error()));
+}
+
+// Words about a socket that has been replaced, or whose addresses a network changes, are of no use.
+Status RailLink::take(const RailWord& word) {
+  const auto* const awaited = std::get_if<RailAwaited>(&word);
+  const RailAddresses& theirs = awaited == nullptr ? std::get<RailLost>(word).socket : awaited->socket;
+  for (const auto& rail : rails_) {
+    if (!rail->can_return() || !rail->addresses.is_other_end_of(theirs)) continue;
+    if (rail->socket) {
+      const auto received = lose(*rail, {ErrorCode::PeerLost, "the peer has lost it"});
+      if (!received) return received.error();
+      moved_ += *received;
+    }
+    if (awaited != nullptr) rail->replacement->on_awaited(*awaited, now_ns());
+  }
+  return {};
 }
 
 bool RailLink::send_blocked() const {

@@ -1,9 +1,11 @@
 // A link runs over several sockets, its rails, which may use several interfaces. Large messages go in parts over all of
-// them. A rail that is lost is closed, and the others carry on; the link is lost with its last rail.
+// them. A rail that is lost is closed, and the others carry on until another socket replaces it. The link is lost with its
+// last rail.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "src/fifo/wire/lanes.hpp"
 #include "transports/tcp/frame_reader.hpp"
 #include "transports/tcp/rail_inbox.hpp"
+#include "transports/tcp/rail_return.hpp"
 #include "transports/tcp/rail_sender.hpp"
 #include "wreath/link.hpp"
 
@@ -28,9 +31,10 @@ struct RailSocket {
 
 class RailLink : public Wire {
  public:
-  // The peer has as many rails. The link adds to `counts`.
+  // The peer has as many rails, and may be on this host. The link adds to `counts`.
   static Result<std::unique_ptr<RailLink>> make(Rank self, Rank peer, std::vector<RailSocket> sockets,
-                                                const FifoShape& shape, std::shared_ptr<TcpCounts> counts);
+                                                const FifoShape& shape, std::shared_ptr<TcpCounts> counts,
+                                                bool same_host);
   ~RailLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
@@ -45,8 +49,9 @@ class RailLink : public Wire {
   bool closing_loses_data() const override;
   // descriptor() becomes readable by what happens from now on.
   bool arm() override;
-  // A link without words gets no progress between calls, when the peer may need a report, or messages again.
   bool has_words() const override { return true; }
+  std::optional<Offer> take_word() override;
+  Status on_word(Offer word) override;
   bool needs_progress() const override { return !broken_ && (inbox_.owes() || sender_.sends_again()); }
   // Returns "eth0 + eth1", "eth0 (3 sockets)", or "eth0, lost: eth1".
   std::string path() const override;
@@ -57,12 +62,16 @@ class RailLink : public Wire {
 
   RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events,
            std::shared_ptr<TcpCounts> counts);
+  Status watch(int socket) const;
   Result<std::size_t> send_all();
   Result<std::size_t> send(Rail& rail);
   Result<std::size_t> receive_all();
   Result<std::size_t> lose(Rail& rail, const Error& error);
   Result<std::size_t> look_after_rails();
   void say_losses(std::int64_t now_ns);
+  void replace_lost(std::int64_t now_ns);
+  Status take_back(Rail& rail, Fd socket);
+  Status take(const RailWord& word);
   Error explain(const Error& error) const;
   Error fail(const Error& error);
 
@@ -85,7 +94,9 @@ class RailLink : public Wire {
   int idle_calls_ = 0;
   bool armed_ = false;
   std::int64_t looked_ns_ = 0;
-  std::size_t unsaid_ = 0;  // lost rails that the log has not named
+  std::size_t moved_ = 0;  // bytes that came while the peer's words were taken
+  bool same_host_ = false;
+  std::deque<RailWord> words_;
   std::optional<Error> last_loss_;
   std::optional<Error> broken_;
   mutable std::mutex path_mutex_;  // other threads ask for the path

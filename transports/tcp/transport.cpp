@@ -3,12 +3,8 @@
 #include "wreath/transport.hpp"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <bit>
-#include <cerrno>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,33 +14,10 @@
 #include "src/base/socket.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/rail_link.hpp"
-#include "transports/tcp/stream_error.hpp"
+#include "transports/tcp/streams.hpp"
 
 namespace wreath {
 namespace {
-
-int integer_option(int socket, int option) {
-  int value = -1;
-  socklen_t bytes = sizeof value;
-  return ::getsockopt(socket, SOL_SOCKET, option, &value, &bytes) == 0 ? value : -1;
-}
-
-// Makes small messages leave at once. A kernel that refuses reno keeps the system's choice.
-Status set_tcp_options(int socket, Rank peer, bool same_host) {
-  const int one = 1;
-  if (::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
-    return Error{ErrorCode::System,
-                 fmt::format("tcp link to rank {}: TCP_NODELAY: {}", peer, stream_error(errno).message)};
-  }
-  if (same_host) set_unpaced(socket);
-  return {};
-}
-
-// Lets the kernel hold little that it has not sent, so that a rail takes no more than it can carry.
-void limit_unsent(int socket) {
-  constexpr int kBytes = 128 * 1024;
-  (void)::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kBytes, sizeof kBytes);
-}
 
 class TcpTransport : public Transport {
  public:
@@ -70,7 +43,7 @@ class TcpTransport : public Transport {
       return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(sockets.front().socket), shape_,
                                                              std::move(sockets.front().interface), counts_));
     }
-    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_, counts_);
+    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_, counts_, peer.host == self_.host);
     if (!link) return link.error();
     return std::unique_ptr<Link>(std::move(*link));
   }
@@ -83,15 +56,7 @@ class TcpTransport : public Transport {
  private:
   // Checks a stream, sets its options and finds its interface.
   Result<RailSocket> prepare(Fd socket, const Endpoint& peer) {
-    if (integer_option(socket.get(), SO_TYPE) != SOCK_STREAM) {
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("tcp link to rank {}: descriptor {} is not a stream socket", peer.rank, socket.get())};
-    }
-    const int domain = integer_option(socket.get(), SO_DOMAIN);
-    if (domain == AF_INET || domain == AF_INET6) {
-      WREATH_TRY(set_tcp_options(socket.get(), peer.rank, peer.host == self_.host));
-      if (streams_ > 1) limit_unsent(socket.get());
-    }
+    WREATH_TRY(prepare_stream(socket.get(), peer.rank, peer.host == self_.host, streams_ > 1));
     if (interfaces_.empty()) interfaces_ = interfaces();
     std::string interface = interface_of(interfaces_, local_address(socket.get()));
     return RailSocket{std::move(socket), std::move(interface)};

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "src/base/ports.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/meeting_file.hpp"
 #include "tests/support/ports.hpp"

@@ -1,11 +1,12 @@
-// A libFuzzer target. A peer's offer or word may be any bytes: what the decoders accept is in range, and says the same
-// again.
+// A libFuzzer target. A peer's offer or word about a link may be any bytes: what the decoders accept is in range, and says
+// the same again.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 
 #include "src/put/words.hpp"
+#include "transports/tcp/rail_words.hpp"
 
 namespace {
 
@@ -32,6 +33,12 @@ void try_word(std::span<const std::byte> bytes, std::size_t channels) {
   require_same(wreath::encode_word(*word), bytes);
 }
 
+void try_rail_word(std::span<const std::byte> bytes) {
+  const auto word = wreath::decode_rail_word(bytes);
+  if (!word) return require(!word.error().message.empty());
+  require_same(wreath::encode_rail_word(*word), bytes);
+}
+
 void try_offer(std::span<const std::byte> bytes, std::size_t channels) {
   const auto offer = wreath::decode_offer(bytes, channels);
   if (!offer) return require(!offer.error().message.empty());
@@ -47,5 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try_word(bytes, channels);
     try_offer(bytes, channels);
   }
+  try_rail_word(bytes);
   return 0;
 }
