@@ -84,10 +84,13 @@ void PutQueue::clear() {
 }
 
 void PutQueues::use(std::uint32_t rails) {
-  rails_ = rails;
+  rails_ = 0;
   used_.clear();
   for (PutQueue& queue : all_) {
-    if ((rails & 1U << queue.rail()) != 0) used_.push_back(&queue);
+    const std::uint32_t bit = 1U << queue.rail();
+    if ((rails & bit) == 0) continue;
+    rails_ |= bit;
+    used_.push_back(&queue);
   }
 }
 

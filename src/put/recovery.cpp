@@ -230,8 +230,10 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
     joined_ |= 1U << rail;
     rails_[rail].proven = rails_[rail].proven && (before & 1U << rail) != 0;
   }
+  // Each end left out what the other one has: both try all again.
   if (joined_ == 0) {
     reason_ = "the two ends have no adapters in common that work";
+    for (Rail& rail : rails_) rail.left_out = false;
     begin(attempt_ + 1);
     return {};
   }
