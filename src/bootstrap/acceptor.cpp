@@ -16,6 +16,7 @@ namespace {
 // With this limit handshakes go on during a flood.
 constexpr int kAcceptsPerTurn = 64;
 constexpr int kBackOffMs = 20;
+constexpr int kCalmMs = 1000;
 
 }  // namespace
 
@@ -63,7 +64,8 @@ int Acceptor::wait_ms(Deadline deadline) const {
 // before it looks whether one waits; where none does, the next listener is asked.
 void Acceptor::handle_refusal(int listener, int error) {
   if (!wait_for(listener, POLLIN, Deadline::after_ms(0))) return;
-  if (trouble_.empty()) patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
+  if (trouble_.empty() || calm_.passed()) patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
+  calm_ = Deadline::after_ms(kCalmMs);
   trouble_ = os_error("accept connections", error).message;
   backing_off_ = true;
   retry_ = Deadline::after_ms(kBackOffMs);
@@ -120,7 +122,6 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
       // The connection is gone already.
       continue;
     }
-    trouble_.clear();
     if (!same_user(fd.get())) {
       ++refused_.foreign;
       continue;
@@ -128,8 +129,13 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
     set_no_delay(fd.get());
     const Source source = source_of({reinterpret_cast<const sockaddr*>(&from), length});
     pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs), source});
+    const std::size_t before = proved.size();
     // The first bytes of a connection have mostly arrived with it.
-    if (has_ended(pending_.back(), proved)) {
+    const bool ended = has_ended(pending_.back(), proved);
+    // One that was given up before it could be accepted shows no end of the trouble: a rank of this process that gives up
+    // frees the descriptor that it wants again.
+    if (!ended || proved.size() > before) trouble_.clear();
+    if (ended) {
       pending_.pop_back();
     } else {
       make_room(pending_.back().handshake.has_ticket());

@@ -70,7 +70,7 @@ class Acceptor {
   // Returns why connections could not be accepted lately; empty when they could.
   const std::string& trouble() const { return trouble_; }
   // Returns whether connections have waited so long for descriptors that none will come back.
-  bool starves() const { return !trouble_.empty() && patience_.passed(); }
+  bool starves() const { return !trouble_.empty() && patience_.passed() && !calm_.passed(); }
 
  private:
   // Identifies a source, whose connections count together. It is an IPv4 address, an IPv6 network of 64 bits, or this
@@ -98,6 +98,8 @@ class Acceptor {
   std::string trouble_;
   // Runs while there is trouble.
   Deadline patience_ = Deadline::after_ms(0);
+  // Passes where no connection has been refused for a while.
+  Deadline calm_ = Deadline::after_ms(0);
 };
 
 }  // namespace wreath

@@ -103,7 +103,7 @@ class Adapter {
   virtual Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) = 0;
   // Writes the events that have come to `events` and returns how many there were.
   virtual Result<std::size_t> poll(std::span<PutEvent> events) = 0;
-  // Becomes readable when an event has come after arm().
+  // Becomes readable when an event has come after arm(). It is there once there is a channel.
   virtual int descriptor() const = 0;
   // Prepares descriptor() for a sleep. Returns false where an event may have come already: poll first, then arm again.
   virtual bool arm() = 0;

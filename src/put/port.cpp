@@ -50,13 +50,6 @@ Result<std::shared_ptr<PutPort>> PutPort::make(Result<std::vector<std::unique_pt
   if (port->rails() == 1) return port;
   port->events_of_all_ = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
   if (!port->events_of_all_) return os_error("wait for several adapters", errno);
-  for (const auto& rail : port->rails_) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(port->events_of_all_.get(), EPOLL_CTL_ADD, rail->adapter->descriptor(), &event) != 0) {
-      return os_error("wait for several adapters", errno);
-    }
-  }
   return port;
 }
 
@@ -87,6 +80,13 @@ Result<std::unique_ptr<Channel>> PutPort::make_channel(std::size_t rail, std::ui
   if (!channel) return channel;
   std::vector<PutEventTaker*>& takers = rails_[rail]->takers;
   const std::size_t index = (*channel)->index();
+  if (events_of_all_ && takers.empty()) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(events_of_all_.get(), EPOLL_CTL_ADD, adapter(rail).descriptor(), &event) != 0) {
+      return os_error("wait for several adapters", errno);
+    }
+  }
   if (takers.size() <= index) takers.resize(index + 1);
   takers[index] = &taker;
   return channel;
@@ -156,7 +156,7 @@ RailMemories PutPort::remote(const PortMemory& memory) const {
   return names;
 }
 
-void PutPort::add_staging(std::span<std::byte> memory) { staging_.try_emplace(memory.data(), Staging{memory}); }
+void PutPort::add_staging(std::span<std::byte> memory) { staging_.try_emplace(memory.data(), Staging{memory, {}}); }
 
 void PutPort::remove_staging(const std::byte* begin) {
   const auto found = staging_.find(begin);

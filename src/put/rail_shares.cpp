@@ -3,25 +3,36 @@
 
 #include <algorithm>
 
+#include "src/base/clock.hpp"
+
 namespace wreath {
 namespace {
 
-// What a rail did counts half after so many bytes more.
+// What a rail did counts half after so many bytes more, and not at all after so long without any.
 constexpr double kRemembered = 4.0 * 1024 * 1024;
+constexpr std::int64_t kForgottenNs = 1000 * kNsPerMs;
+// Parts of large messages have so many bytes, but the last one of each, and other puts have fewer.
+constexpr std::uint32_t kLeastMeasured = 8 * 1024;
 
 }  // namespace
 
-// A rail that has carried nothing yet counts as fast as the fastest, so that it is tried.
-std::size_t RailShares::next(std::uint32_t bytes, std::uint32_t usable) const {
+// A rail that was held up once, by a packet that was lost, is tried again when that is forgotten.
+double RailShares::Rail::rate(std::int64_t now_ns) const {
+  const bool known = ns > 0 && (under_way > 0 || now_ns - since_ns <= kForgottenNs);
+  return known ? bytes / ns : 0;
+}
+
+// A rail whose rate is not known counts as fast as the fastest, so that it is tried.
+std::size_t RailShares::next(std::uint32_t bytes, std::uint32_t usable, std::int64_t now_ns) const {
   double fastest = 0;
-  for (const Rail& rail : rails_) fastest = std::max(fastest, rail.ns > 0 ? rail.bytes / rail.ns : 0);
+  for (const Rail& rail : rails_) fastest = std::max(fastest, rail.rate(now_ns));
   if (fastest == 0) fastest = 1;
   std::size_t best = kMostRails;
   double least = 0;
   for (std::size_t i = 0; i < kMostRails; ++i) {
     if ((usable & 1U << i) == 0) continue;
-    const double rate = rails_[i].ns > 0 && rails_[i].bytes > 0 ? rails_[i].bytes / rails_[i].ns : fastest;
-    const double ns = static_cast<double>(rails_[i].under_way + bytes) / rate;
+    const double rate = rails_[i].rate(now_ns);
+    const double ns = static_cast<double>(rails_[i].under_way + bytes) / (rate > 0 ? rate : fastest);
     if (best != kMostRails && ns >= least) continue;
     best = i;
     least = ns;
@@ -30,18 +41,27 @@ std::size_t RailShares::next(std::uint32_t bytes, std::uint32_t usable) const {
 }
 
 void RailShares::on_added(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns) {
+  if (bytes < kLeastMeasured) return;
   Rail& own = rails_[rail];
-  if (own.under_way == 0) own.since_ns = now_ns;
+  if (own.under_way == 0) {
+    if (now_ns - own.since_ns > kForgottenNs) own.bytes = own.ns = 0;
+    own.since_ns = now_ns;
+  }
   own.under_way += bytes;
 }
 
 void RailShares::on_ended(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns) {
+  if (bytes < kLeastMeasured) return;
   Rail& own = rails_[rail];
   const double kept = kRemembered / (kRemembered + bytes);
   own.bytes = own.bytes * kept + bytes;
   own.ns = own.ns * kept + static_cast<double>(now_ns - own.since_ns);
   own.since_ns = now_ns;
   own.under_way -= bytes;
+}
+
+void RailShares::on_dropped(std::size_t rail, std::uint32_t bytes) {
+  if (bytes >= kLeastMeasured) rails_[rail].under_way -= bytes;
 }
 
 }  // namespace wreath

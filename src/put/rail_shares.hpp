@@ -13,11 +13,12 @@ namespace wreath {
 class RailShares {
  public:
   // Returns the rail for a part of so many bytes, among `usable` ones, a bit each, of which there is one.
-  std::size_t next(std::uint32_t bytes, std::uint32_t usable) const;
-  // Take note that a rail was given bytes, that they are at the peer, or that they never will be.
+  std::size_t next(std::uint32_t bytes, std::uint32_t usable, std::int64_t now_ns) const;
+  // Take note that a rail was given bytes, that they are at the peer, or that they never will be. Small puts do not count:
+  // their time is the way's, and says nothing of a rate.
   void on_added(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns);
   void on_ended(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns);
-  void on_dropped(std::size_t rail, std::uint32_t bytes) { rails_[rail].under_way -= bytes; }
+  void on_dropped(std::size_t rail, std::uint32_t bytes);
 
  private:
   struct Rail {
@@ -26,6 +27,8 @@ class RailShares {
     // The bytes that have ended lately, and the time that they took.
     double bytes = 0;
     double ns = 0;
+    // Returns bytes a nanosecond; 0 where nothing is known.
+    double rate(std::int64_t now_ns) const;
   };
   std::array<Rail, kMostRails> rails_;
 };

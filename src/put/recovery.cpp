@@ -46,7 +46,8 @@ void PutRecovery::leave_out(std::size_t rail, const std::string& why) {
   const std::int64_t now = now_ns();
   Rail& lost = rails_[rail];
   const bool soon = lost.pause_ns > 0 && (!lost.proven || now - lost.in_since_ns < kSteadyNs);
-  lost.pause_ns = soon ? std::min(2 * lost.pause_ns, kLongestRailPauseNs) : kFirstRailPauseNs;
+  // It has not been waited for where the pause is not over.
+  if (now >= lost.back_ns) lost.pause_ns = soon ? std::min(2 * lost.pause_ns, kLongestRailPauseNs) : kFirstRailPauseNs;
   lost.back_ns = now + lost.pause_ns;
   lost.left_out = true;
   lost.proven = false;
@@ -65,7 +66,7 @@ bool PutRecovery::brings_rails_back() {
     const std::int64_t now = now_ns();
     if (now < each.back_ns) continue;
     each.left_out = !port_.adapter(rail).usable();
-    each.back_ns = now + each.pause_ns;
+    each.back_ns = each.left_out ? now + each.pause_ns : now;
     found = found || !each.left_out;
   }
   return found;
@@ -82,6 +83,7 @@ void PutRecovery::use_rails() {
     const std::uint32_t bit = 1U << rail;
     if ((before & bit) == (used & bit)) continue;
     if ((used & bit) != 0) {
+      rails_[rail].why.clear();
       log_warning("{}: the adapter is back, and carries messages again", port_.name(rail));
     } else {
       log_warning("{}: the adapter is lost: {}; its messages go over {}", port_.name(rail),
@@ -216,7 +218,7 @@ Status PutRecovery::connect(std::size_t rail) {
 }
 
 Status PutRecovery::join(std::vector<PutWord>& words) {
-  const std::uint32_t before = std::exchange(joined_, 0);
+  std::uint32_t joined = 0;
   for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
     if (!names(rail)) continue;
     const Status connected = connect(rail);
@@ -227,16 +229,19 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
       begin(attempt_ + 1);
       return {};
     }
-    joined_ |= 1U << rail;
-    rails_[rail].proven = rails_[rail].proven && (before & 1U << rail) != 0;
+    joined |= 1U << rail;
   }
   // Each end left out what the other one has: both try all again.
-  if (joined_ == 0) {
+  if (joined == 0) {
     reason_ = "the two ends have no adapters in common that work";
     for (Rail& rail : rails_) rail.left_out = false;
     begin(attempt_ + 1);
     return {};
   }
+  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+    if ((joined & ~joined_ & 1U << rail) != 0) rails_[rail].proven = false;
+  }
+  joined_ = joined;
   WREATH_TRY(sender_.resume(theirs_->lanes));
   words.emplace_back(ChannelsReady{attempt_});
   state_ = State::Joining;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/fifo/access.hpp"
 #include "src/put/way.hpp"
@@ -59,7 +60,7 @@ Result<std::size_t> PutSender::send_some(std::vector<PutWord>& words) {
 Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
   const std::uint32_t sequence = lane.put_next;
   if (sequence != lane.wire.sent.end()) {
-    if (!has_room(lane.message(sequence).bytes)) return false;
+    if (!has_room(lane, sequence, lane.message(sequence).bytes)) return false;
     put(lane, sequence);
     ++lane.put_next;
     ++port_.counts().repeated;
@@ -73,7 +74,7 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
                                                       "long",
                                                       slot->sequence, lane.wire.send.lane, slot->region, slot->bytes)};
   }
-  if (!knows_slots(lane, slot->bytes, words) || !has_room(slot->bytes)) return false;
+  if (!knows_slots(lane, slot->bytes, words) || !has_room(lane, sequence, slot->bytes)) return false;
   WREATH_TRY(keep(lane, *slot));
   put(lane, sequence);
   lane.wire.sent.add(slot->bytes);
@@ -99,11 +100,12 @@ PutQueue& PutSender::data_queue(std::uint16_t lane, std::uint32_t sequence, std:
   const std::size_t turn = std::size_t{lane} + sequence;
   if (port_.limits().ordered) return queues_.in_turn(turn);
   if (port_.rails() == 1) return queues_.in_turn(turn + part);
-  return queues_.of_rail(port_.shares().next(bytes, queues_.rails()), turn + part);
+  return queues_.of_rail(port_.shares().next(bytes, queues_.rails(), now_ns()), turn + part);
 }
 
-bool PutSender::has_room(std::uint32_t bytes) const {
+bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
   const std::uint32_t puts = 1 + data_puts(bytes, port_.limits());
+  if (port_.limits().ordered) return queues_.in_turn(std::size_t{lane.wire.send.lane} + sequence).room() >= puts;
   return std::ranges::all_of(queues_.used(), [&](const PutQueue* queue) { return queue->room() >= puts; });
 }
 

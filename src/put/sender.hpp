@@ -43,7 +43,7 @@ class PutSender {
   bool knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWord>& words) const;
   Status keep(PutLane& lane, const SlotHeader& slot);
   Status find_memory(PutLane& lane, const SlotHeader& slot, SentMessage& message);
-  bool has_room(std::uint32_t bytes) const;
+  bool has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
   PutQueue& data_queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part, std::uint32_t bytes) const;
   Put nothing_to(const PutQueue& queue) const;
   void put(PutLane& lane, std::uint32_t sequence);

@@ -59,6 +59,7 @@ struct RailLink::Rail {
         socket(std::move(own.socket)),
         interface(std::move(own.interface)),
         addresses{local_address(socket.get()), peer_address(socket.get())},
+        first(addresses),
         name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", addresses.remote.text())),
         batch(socket.get(), *link.counts_),
         receiver(socket.get(), link) {}
@@ -70,6 +71,7 @@ struct RailLink::Rail {
   Fd socket;  // empty once the rail is lost
   std::string interface;
   RailAddresses addresses;
+  RailAddresses first;  // of its first socket: they name the rail while it has none
   std::string name;
   FrameBatch batch;
   Receiver receiver;
@@ -209,7 +211,7 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
   rail.why = error.message;
   rail.lost_ns = now_ns();
   if (rail.can_return()) {
-    rail.replacement.emplace(rail.addresses, self_ < peer_);
+    rail.replacement.emplace(rail.first, self_ < peer_);
     words_.emplace_back(RailLost{rail.addresses});
   }
   last_loss_ = error;
@@ -271,6 +273,7 @@ Status RailLink::take_back(Rail& rail, Fd socket) {
   WREATH_TRY(prepare_stream(socket.get(), peer_, same_host_, true));
   WREATH_TRY(watch(socket.get()));
   auto fresh = std::make_unique<Rail>(rail.number, RailSocket{std::move(socket), rail.interface}, *this);
+  fresh->first = rail.first;
   ++alive_;
   const LogRank log_rank(self_);
   log_warning("tcp link to rank {}: the socket {} replaces the one that was lost", peer_, fresh->name);
@@ -299,7 +302,8 @@ Status RailLink::take(const RailWord& word) {
   const auto* const awaited = std::get_if<RailAwaited>(&word);
   const RailAddresses& theirs = awaited == nullptr ? std::get<RailLost>(word).socket : awaited->socket;
   for (const auto& rail : rails_) {
-    if (!rail->can_return() || !rail->addresses.is_other_end_of(theirs)) continue;
+    const RailAddresses& own = awaited == nullptr ? rail->addresses : rail->first;
+    if (!rail->can_return() || !own.is_other_end_of(theirs)) continue;
     if (rail->socket) {
       const auto received = lose(*rail, {ErrorCode::PeerLost, "the peer has lost it"});
       if (!received) return received.error();

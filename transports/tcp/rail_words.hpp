@@ -31,7 +31,7 @@ using RailSecret = std::array<std::byte, 16>;
 struct RailLost {
   RailAddresses socket;
 };
-// The sender has lost this socket, and waits for another one at that port of its local address.
+// The sender has lost the rail that began with this socket, and waits for another one at that port of its local address.
 struct RailAwaited {
   RailAddresses socket;
   std::uint16_t port = 0;

@@ -296,6 +296,27 @@ TEST(Descriptors, ThatStayAwayEndAWaitLongBeforeItsDeadline) {
   EXPECT_THAT(nobody.error().message, HasSubstr("RLIMIT_NOFILE"));
 }
 
+// A rank of this process waits with the last descriptor for another one, gives up, and comes again, as a search does.
+TEST(Descriptors, ThatOneRankHasInTurnsWithTheAcceptorAreNamed) {
+  Door door;
+  Fd rank = door.knock();
+  const NoMoreDescriptors limit(0);
+  std::jthread search([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      sleep_ms(250);
+      rank = Fd();
+      sleep_ms(60);
+      if (auto again = connect_to(door.address, Deadline::after_ms(1000))) rank = std::move(*again);
+    }
+  });
+  const Deadline bound = Deadline::after_ms(30'000);
+  auto nobody = door.acceptor->next(Deadline::after_ms(60'000));
+  EXPECT_FALSE(bound.passed());
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::System);
+  EXPECT_THAT(nobody.error().message, HasSubstr("RLIMIT_NOFILE"));
+}
+
 TEST(Descriptors, ThatRunOutEndAJoin) {
   const MeetingPlace place = open_meeting();
   {

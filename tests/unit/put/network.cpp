@@ -219,7 +219,8 @@ bool TestChannel::stop() {
   pending_.clear();
   const bool waiting =
       std::ranges::any_of(adapter_.events_, [&](const PutEvent& event) { return event.channel == index_; });
-  return !waiting && !network_.chance(network_.whims_.stop_chance);
+  let_go_ = !waiting && (let_go_ || !network_.chance(network_.whims_.stop_chance));
+  return let_go_;
 }
 
 Status TestChannel::reset() {
@@ -227,6 +228,7 @@ Status TestChannel::reset() {
   if (state_ != State::Stopped) network_.breach("a channel that is not stopped is reset");
   ++generation_;
   state_ = State::Fresh;
+  let_go_ = false;
   return {};
 }
 

@@ -121,6 +121,7 @@ class TestChannel final : public Channel {
   std::uint64_t id_;
   std::uint32_t generation_ = 1;
   State state_ = State::Fresh;
+  bool let_go_ = false;  // stop() has returned true
   std::uint64_t peer_ = 0;
   std::uint32_t peer_generation_ = 0;
   std::deque<Pending> pending_;
@@ -137,7 +138,7 @@ class TestAdapter final : public Adapter {
   void deregister_memory(std::uint64_t registration) override;
   Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) override;
   Result<std::size_t> poll(std::span<PutEvent> events) override;
-  int descriptor() const override { return descriptor_.get(); }
+  int descriptor() const override { return next_index_ == 0 ? -1 : descriptor_.get(); }
   bool arm() override;
   std::optional<std::string> trouble() override;
 

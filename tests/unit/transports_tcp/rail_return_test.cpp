@@ -24,7 +24,8 @@ std::string send_until(RailPair& pair, std::uint32_t& sent, Done done) {
     const auto data = filled(0, sent, kSlotBytes);
     if (seen == sent && !try_send(pair.a->send_fifo(0), data.data(), data.size())) return "no credit";
     sent += seen == sent ? 1 : 0;
-    while (seen != sent) {
+    // The sender keeps the data until the peer has said that it is there.
+    while (seen != sent || pair.a->in_flight() > 0) {
       for (RailLink* link : {pair.a.get(), pair.b.get()}) {
         const auto moved = link->progress(true);
         if (!moved) return moved.error().message;

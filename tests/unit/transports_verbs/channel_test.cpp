@@ -297,7 +297,7 @@ TEST_F(VerbsChannels, ThatDoNotFitIntoTheCompletionQueueAreRefused) {
   test::FakeNetwork network;
   network.max_entries = 256;
   use(network);
-  const auto adapter = open_first(settings_for("=fake_0"), 0, 3).value();
+  const auto adapter = test::open_first(settings_for("=fake_0"), 0, 3).value();
   const auto first = adapter->make_channel(64);
   ASSERT_TRUE(first) << first.error().message;
   const auto second = adapter->make_channel(64);

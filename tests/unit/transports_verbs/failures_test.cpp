@@ -141,7 +141,7 @@ TEST_F(VerbsFailures, AfterLossOfSomePacketsTheRestArrives) {
 }
 
 TEST_F(VerbsFailures, OfRegistrationNameBytesAndReason) {
-  const auto adapter = open_first(settings_for("=fake_0"), 0, 2).value();
+  const auto adapter = test::open_first(settings_for("=fake_0"), 0, 2).value();
   std::vector<std::byte> memory(1 << 20);
   for (const int error : {ENOMEM, EFAULT, EINVAL}) {
     fake_.fail("ibv_reg_mr", 0, 1, error);
@@ -225,13 +225,13 @@ TEST_F(VerbsFailures, OfCallsAtOpeningLeaveNothingOpen) {
     one.adapters = 1;
     use(one);
     fake_.fail(call, 0, 1, EIO);
-    const auto adapter = open_first(settings_for(""), 0, 2);
+    const auto adapter = test::open_first(settings_for(""), 0, 2);
     EXPECT_FALSE(adapter) << call;
     EXPECT_EQ(fake_.counters().alive, 0u) << call;
   }
   use({});
   for (const char* const call : {"ibv_create_cq", "ibv_create_qp", "ibv_modify_qp", "ibv_post_recv"}) {
-    const auto adapter = open_first(settings_for(""), 0, 2).value();
+    const auto adapter = test::open_first(settings_for(""), 0, 2).value();
     const auto before = fake_.counters().alive;
     fake_.fail(call, 0, 1, ENOMEM);
     const auto channel = adapter->make_channel(8);
@@ -256,14 +256,14 @@ TEST_F(VerbsFailures, InfiniBandIsReachedByLid) {
 }
 
 TEST_F(VerbsFailures, RanksTakeTurnsAmongEqualPorts) {
-  EXPECT_EQ(open_first(settings_for(""), 0, 2).value()->describe(), "fake_0 port 1");
-  EXPECT_EQ(open_first(settings_for(""), 1, 2).value()->describe(), "fake_1 port 1");
+  EXPECT_EQ(test::open_first(settings_for(""), 0, 2).value()->describe(), "fake_0 port 1");
+  EXPECT_EQ(test::open_first(settings_for(""), 1, 2).value()->describe(), "fake_1 port 1");
 }
 
 TEST_F(VerbsFailures, TheProcessOpensADeviceOnce) {
-  const auto a = open_first(settings_for("=fake_0"), 0, 2).value();
+  const auto a = test::open_first(settings_for("=fake_0"), 0, 2).value();
   const auto one = fake_.counters().alive;
-  const auto b = open_first(settings_for("=fake_0"), 0, 2).value();
+  const auto b = test::open_first(settings_for("=fake_0"), 0, 2).value();
   EXPECT_EQ(fake_.counters().alive, one + 1);  // its completion channel
   EXPECT_EQ(&a->device(), &b->device());
 }
