@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/log.hpp"
+
 namespace wreath {
 namespace {
 
@@ -74,10 +76,11 @@ PutOffer PutLink::offer() const {
 
 Status PutLink::connect(const PutOffer& theirs) {
   if (theirs.small.size() != port_->rails()) {
-    return explain({ErrorCode::Mismatch, fmt::format("offer: it has {} rails, and there are {} here; WREATH_RAILS is the "
-                                                     "same at all ranks",
-                                                     theirs.small.size(), port_->rails())});
+    log_warning("{} to rank {}: the peer has {} adapter{}, and {} are here", path(), peer_, theirs.small.size(),
+                theirs.small.size() == 1 ? "" : "s", port_->rails());
   }
+  queues_.keep(theirs.small.size());
+  present_.store(queues_.rails(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < queues_.all().size(); ++i) {
     const Status connected = queues_.all()[i].channel().connect(theirs.channels[i]);
     if (!connected) return explain(connected.error());
@@ -241,9 +244,10 @@ Status PutLink::accept(PutWord word) {
 }
 
 std::string PutLink::path() const {
+  const std::uint32_t present = present_.load(std::memory_order_relaxed);
   const std::uint32_t working = recovery_.working_rails();
-  const std::string lost = port_->describe(~working);
-  return lost.empty() ? port_->describe() : fmt::format("{}, lost: {}", port_->describe(working), lost);
+  const std::string lost = port_->describe(present & ~working);
+  return lost.empty() ? port_->describe(present) : fmt::format("{}, lost: {}", port_->describe(present & working), lost);
 }
 
 // Names the way and the peer once, here. An error that is not the peer's doing keeps its code.

@@ -6,6 +6,7 @@
 // sender has the first message for them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -79,6 +80,7 @@ class PutLink final : public Wire, private PutEventTaker {
   std::vector<PutWord> new_words_;
   std::deque<Offer> words_;
   std::size_t moved_ = 0;  // bytes of events since the last progress()
+  std::atomic<std::uint32_t> present_ = ~0U;  // the rails that both ends have, a bit each; any thread asks for the path
   bool stopped_ = false;
   std::optional<Error> broken_;
 };

@@ -83,6 +83,12 @@ void PutQueue::clear() {
   unreported_ = 0;
 }
 
+void PutQueues::keep(std::size_t rails) {
+  use(0);
+  while (count_rails() > rails) all_.pop_back();
+  use(~0U);
+}
+
 void PutQueues::use(std::uint32_t rails) {
   rails_ = 0;
   used_.clear();

@@ -92,6 +92,10 @@ class PutQueues {
   std::vector<PutQueue>& all() { return all_; }
   const std::vector<PutQueue>& all() const { return all_; }
 
+  // Counts the rails that there are queues for.
+  std::size_t count_rails() const { return all_.empty() ? 0 : all_.back().rail() + 1; }
+  // Leaves only the first rails, as many as the peer has.
+  void keep(std::size_t rails);
   // Gives messages to the queues of these rails from now on.
   void use(std::uint32_t rails);
   std::uint32_t rails() const { return rails_; }

@@ -42,7 +42,7 @@ void PutRecovery::on_ended(std::size_t rail) {
 
 // Where no other rail is left, all are tried again.
 void PutRecovery::leave_out(std::size_t rail, const std::string& why) {
-  if (port_.rails() == 1) return;
+  if (queues_.count_rails() == 1) return;
   const std::int64_t now = now_ns();
   Rail& lost = rails_[rail];
   const bool soon = lost.pause_ns > 0 && (!lost.proven || now - lost.in_since_ns < kSteadyNs);
@@ -52,7 +52,7 @@ void PutRecovery::leave_out(std::size_t rail, const std::string& why) {
   lost.left_out = true;
   lost.proven = false;
   lost.why = why;
-  const auto own = std::span(rails_).first(port_.rails());
+  const auto own = std::span(rails_).first(queues_.count_rails());
   if (!std::ranges::all_of(own, [](const Rail& each) { return each.left_out; })) return;
   for (Rail& each : own) each.left_out = false;
 }
@@ -60,7 +60,7 @@ void PutRecovery::leave_out(std::size_t rail, const std::string& why) {
 // Returns whether a rail that was left out is to be tried again now.
 bool PutRecovery::brings_rails_back() {
   bool found = false;
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     Rail& each = rails_[rail];
     if (!each.left_out) continue;
     const std::int64_t now = now_ns();
@@ -75,11 +75,11 @@ bool PutRecovery::brings_rails_back() {
 // Gives messages to the rails that are connected and have worked, or to all that are connected where none has.
 void PutRecovery::use_rails() {
   std::uint32_t proven = 0;
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) proven |= rails_[rail].proven ? 1U << rail : 0;
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) proven |= rails_[rail].proven ? 1U << rail : 0;
   const std::uint32_t used = (joined_ & proven) != 0 ? joined_ & proven : joined_;
   queues_.use(used);
   const std::uint32_t before = working_.exchange(used, std::memory_order_relaxed);
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     const std::uint32_t bit = 1U << rail;
     if ((before & bit) == (used & bit)) continue;
     if ((used & bit) != 0) {
@@ -141,7 +141,7 @@ Error PutRecovery::lost(const std::string& why) const {
 
 Status PutRecovery::step(std::vector<PutWord>& words) {
   if (connected()) {
-    if (port_.rails() == 1 || !brings_rails_back()) return {};
+    if (queues_.count_rails() == 1 || !brings_rails_back()) return {};
     reason_ = "an adapter may be back";
     begin(attempt_ + 1);
   }
@@ -169,10 +169,10 @@ Status PutRecovery::stop_and_reset(std::vector<PutWord>& words) {
   if (!stopped || now_ns() < not_before_ns_) return {};
   NewChannels word{attempt_, {}, {}};
   named_ = 0;
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     const bool left_out = rails_[rail].left_out;
     const Status done = reset(rail, word.channels);
-    if (!done && port_.rails() == 1) return done;
+    if (!done && queues_.count_rails() == 1) return done;
     if (!done) leave_out(rail, done.error().message);
     named_ |= done && !left_out ? 1U << rail : 0;
   }
@@ -201,7 +201,7 @@ Status PutRecovery::reset(std::size_t rail, ChannelAddresses& addresses) {
 
 // Returns whether both ends have named new channels of a rail. Where there is but one, it must be named.
 bool PutRecovery::names(std::size_t rail) const {
-  if (port_.rails() == 1) return true;
+  if (queues_.count_rails() == 1) return true;
   if ((named_ & 1U << rail) == 0) return false;
   for (std::size_t i = 0; i < queues_.all().size(); ++i) {
     if (queues_.all()[i].rail() == rail && theirs_->channels[i].empty()) return false;
@@ -219,7 +219,7 @@ Status PutRecovery::connect(std::size_t rail) {
 
 Status PutRecovery::join(std::vector<PutWord>& words) {
   std::uint32_t joined = 0;
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     if (!names(rail)) continue;
     const Status connected = connect(rail);
     if (!connected && connected.error().code == ErrorCode::Mismatch) return connected;
@@ -238,7 +238,7 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
     begin(attempt_ + 1);
     return {};
   }
-  for (std::size_t rail = 0; rail < port_.rails(); ++rail) {
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     if ((joined & ~joined_ & 1U << rail) != 0) rails_[rail].proven = false;
   }
   joined_ = joined;

@@ -74,7 +74,7 @@ Result<std::unique_ptr<Link>> PutTransport::connect(const Endpoint& peer, Offer 
   }
   std::unique_ptr<PutLink> link = std::move(found->second);
   offered_.erase(found);
-  const auto decoded = decode_offer(theirs.bytes, options_.channels * port_->rails());
+  const auto decoded = decode_offer(theirs.bytes, options_.channels);
   if (!decoded) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("{} to rank {}: {}", link->path(), peer.rank, decoded.error().message), peer.rank};

@@ -47,8 +47,7 @@ Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
   const auto count = reader.number<std::uint8_t>();
   if (reader.ok() && count != expected) {
     return mismatch(fmt::format(
-        "it names {} channels, and there are {} here; WREATH_RAILS and WREATH_IB_QUEUE_PAIRS are the same at all ranks", count,
-        expected));
+        "it names {} channels, and there are {} here; WREATH_IB_QUEUE_PAIRS is the same at all ranks", count, expected));
   }
   ChannelAddresses channels;
   for (std::size_t i = 0; i < expected; ++i) {
@@ -170,7 +169,7 @@ Result<PutOffer> decode_offer(std::span<const std::byte> bytes, std::size_t chan
   auto small = read_memories(reader);
   if (!small) return mismatch("offer: " + small.error().message);
   offer.small = *std::move(small);
-  auto addresses = read_channels(reader, channels);
+  auto addresses = read_channels(reader, channels * offer.small.size());
   if (!addresses) return mismatch("offer: " + addresses.error().message);
   if (!reader.complete()) return mismatch(fmt::format("offer: {} bytes are not its length", bytes.size()));
   offer.channels = *std::move(addresses);

@@ -58,7 +58,7 @@ struct ChannelsReady {
 using PutWord = std::variant<WantSlots, HaveSlots, NewChannels, ChannelsReady>;
 
 Offer encode_offer(const PutOffer& offer);
-// Returns Mismatch with what is wrong where this is no offer of `channels` channels.
+// Returns Mismatch with what is wrong where this is no offer of `channels` channels for each of its rails.
 Result<PutOffer> decode_offer(std::span<const std::byte> bytes, std::size_t channels);
 
 Offer encode_word(const PutWord& word);

@@ -42,7 +42,7 @@ void try_rail_word(std::span<const std::byte> bytes) {
 void try_offer(std::span<const std::byte> bytes, std::size_t channels) {
   const auto offer = wreath::decode_offer(bytes, channels);
   if (!offer) return require(!offer.error().message.empty());
-  require(offer->channels.size() == channels);
+  require(offer->channels.size() == channels * offer->small.size());
   require_same(wreath::encode_offer(*offer), bytes);
 }
 

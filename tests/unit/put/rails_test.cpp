@@ -1,7 +1,9 @@
 // Links over several adapters: large messages go over all of them, and one that is lost is left out until it works again.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 
@@ -116,6 +118,27 @@ TEST(PutRail, ThatIsDownIsLeftOutAndComesBackWhenItIsUp) {
     EXPECT_EQ(rails.path(1), "test1.0 + test1.1");
     ASSERT_TRUE(rails.carry_more(8));
     EXPECT_GT(rails.adapter(0, 1).bytes, before + kTile);
+  }
+}
+
+// A port may be down when a job starts.
+TEST(PutRail, ThatOneEndLacksIsNotUsed) {
+  for (const auto& [own, theirs] : {std::pair(3, 2), std::pair(2, 3), std::pair(1, 2)}) {
+    Pair pair(shape_of(2, 2, 0, kTile), {}, {}, own, theirs);
+    const int richer = own > theirs ? 0 : 1;
+    const std::string first = fmt::format("test{}.0", richer);
+    EXPECT_EQ(pair.ends[richer].link->path(), std::min(own, theirs) == 1 ? first : fmt::format("{0} + test{1}.1", first, richer));
+    std::vector<Stream> streams;
+    for (const int from : {0, 1}) streams.emplace_back(pair, from, std::uint16_t{1});
+    for (int round = 0; round < 3; ++round) {
+      for (Stream& stream : streams) {
+        for (int i = 0; i < 6; ++i) stream.add(i % 2 == 0 ? kTile : 8, Way::Staged);
+        ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
+        EXPECT_EQ(stream.wrong(), "");
+      }
+      pair.network.lose(pair.ends[round % 2].adapter(), true);
+    }
+    EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
   }
 }
 

@@ -182,8 +182,7 @@ TEST(PutStranger, WordsAreChecked) {
   };
   refused(WantSlots{2, false}, "lane is 2, must be below 2");
   refused(HaveSlots{0, {{1, 2}}, {}}, "lane 0 has other slots already");
-  refused(HaveSlots{1, {{1, 2}, {3, 4}}, {}}, "lane 1 has slots by 2 rails, and there are 1 here");
-  refused(NewChannels{1, {}, {}}, "it names 0 channels, and there are 1 here; WREATH_RAILS and WREATH_IB_QUEUE_PAIRS are the same at all ranks");
+  refused(NewChannels{1, {}, {}}, "it names 0 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
   refused(NewChannels{0, {{}}, {}}, "new channels of attempt 0, at attempt 0 here");
   refused(NewChannels{2, {{}}, {}}, "new channels of attempt 2, at attempt 0 here");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {0, 0, 0}}}, "it names lane 0 twice");
@@ -229,8 +228,7 @@ TEST(PutStranger, OffersAreChecked) {
   const PutOffer offer{{std::vector<std::byte>(12), std::vector<std::byte>(12)}, {{1, 2}}};
   std::vector<std::byte> bytes = encode_offer(offer).bytes;
   ASSERT_TRUE(decode_offer(bytes, 2));
-  EXPECT_EQ(decode_offer(bytes, 1).error().message, "offer: it names 2 channels, and there are 1 here; WREATH_RAILS and WREATH_IB_QUEUE_PAIRS are the same at all "
-            "ranks");
+  EXPECT_EQ(decode_offer(bytes, 1).error().message, "offer: it names 2 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_EQ(decode_offer({bytes.data(), size}, 2).error().code, ErrorCode::Mismatch) << size;
   }
@@ -260,10 +258,6 @@ TEST(PutStranger, ConnectSaysWhatIsWrongWithAnOffer) {
   static_cast<void>(transport->offer(peer).value());
   const auto address = transport->connect(peer, encode_offer({{std::vector<std::byte>(5)}, {{1, 2}}}));
   EXPECT_EQ(address.error().message, "test0 to rank 1: a channel's address has 5 bytes");
-  static_cast<void>(transport->offer(peer).value());
-  const auto rails = transport->connect(peer, encode_offer({{std::vector<std::byte>(12)}, {{1, 2}, {3, 4}}}));
-  EXPECT_EQ(rails.error().message,
-            "test0 to rank 1: offer: it has 2 rails, and there are 1 here; WREATH_RAILS is the same at all ranks");
 }
 
 TEST(PutTransport, RefusesShapesOptionsAndAdaptersThatDoNotFit) {
