@@ -53,6 +53,8 @@ class Network {
   }
   // Unplugs a card. The host sees this: its card has no carrier any more.
   bool unplug(int host, int card = 0) const { return sh(in(-1) + "link set p" + text(host) + text(card) + " down"); }
+  // Plugs it in again.
+  bool plug_in(int host, int card = 0) const { return sh(in(-1) + "link set p" + text(host) + text(card) + " up"); }
   // Breaks a switch. No host sees this: packets to this switch are lost.
   bool break_switch(int card) const { return sh(in(-1) + "link set br" + text(card) + " down"); }
   // Makes a host drop packets from others to these ports, without an answer. Returns false where neither nft nor

@@ -31,6 +31,33 @@ WREATH_ROLE(on_host) {
   return 0;
 }
 
+// Makes calls until all ranks have lost a card and have all cards again.
+WREATH_ROLE(until_whole) {
+  if (!Network::enter(child.text("host"), child.text("names_" + child.text("host")))) return 98;
+  auto communicator = Communicator::create_from_environment(child.options());
+  if (!communicator) return child.failed(communicator.error());
+  const int ranks = communicator->ranks();
+  const auto way = [&] { return communicator->transport_to((communicator->rank() + ranks / 2) % ranks); };
+  child.report("transport " + way());
+  bool lost = false;
+  bool runs = false;
+  for (float whole = 0; whole == 0;) {
+    const bool now_lost = way().find("lost: ") != std::string::npos;
+    if (now_lost && !lost) child.report("lost");
+    lost = lost || now_lost;
+    std::vector<float> buffer(200'000, static_cast<float>(communicator->rank() + 1));
+    if (const Status status = communicator->all_reduce(std::span<float>(buffer)); !status)
+      return child.failed(status.error());
+    if (buffer.back() != static_cast<float>(ranks * (ranks + 1) / 2)) return 1;
+    whole = lost && !now_lost ? 1 : 0;
+    if (const Status status = communicator->all_reduce(std::span<float>(&whole, 1), ReduceOp::Min); !status)
+      return child.failed(status.error());
+    if (!std::exchange(runs, true)) child.report("running");
+  }
+  child.report("at the end " + way());
+  return 0;
+}
+
 TEST(Hosts, MeetWithAKey) {
   for (const int hosts : {2, 3}) {
     const Network network(hosts);
@@ -132,6 +159,24 @@ TEST(Hosts, GoOnOverOneOfTwoCards) {
     EXPECT_THAT(rank.lines().back(), HasSubstr("at the end tcp over eth0, lost: eth1 ("));
     EXPECT_THAT(rank.log(), ContainsRegex("tcp link to rank [0-3]: the socket eth1 to 10.74.0.[12]:[0-9]+ is lost: (no "
                                           "answer|the peer has lost it); its messages go over the other one"));
+  }
+}
+
+// The lost socket is replaced once there is a way again.
+TEST(Hosts, TakeACardBackThatReturns) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  Job job(network, 2, with_key({{"WREATH_SOCKET_IFNAME", "eth"}, {"WREATH_TCP_SOCKETS", "2"}}),
+          {{"role", "until_whole"}});
+  for (RankProcess& rank : job.ranks()) ASSERT_TRUE(rank.wait_for("running", 20'000 * kSlower)) << Job::said(rank);
+  ASSERT_TRUE(network.unplug(1, 1));
+  for (RankProcess& rank : job.ranks()) ASSERT_TRUE(rank.wait_for("lost", 20'000 * kSlower)) << Job::said(rank);
+  ASSERT_TRUE(network.plug_in(1, 1));
+  job.expect_to_end_well();
+  for (const RankProcess& rank : job.ranks()) {
+    EXPECT_THAT(rank.lines().back(), HasSubstr("at the end tcp over eth0 + eth1 ("));
+    EXPECT_THAT(rank.log(), ContainsRegex("tcp link to rank [0-3]: the socket eth1 to 10.74.0.[12]:[0-9]+ replaces the "
+                                          "one that was lost"));
   }
 }
 
