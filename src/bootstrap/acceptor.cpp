@@ -132,8 +132,8 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
     const std::size_t before = proved.size();
     // The first bytes of a connection have mostly arrived with it.
     const bool ended = has_ended(pending_.back(), proved);
-    // One that was given up before it could be accepted shows no end of the trouble: a rank of this process that gives up
-    // frees the descriptor that it wants again.
+    // One that was given up before it could be accepted shows no end of the trouble: a rank of this process that gives
+    // up frees the descriptor that it wants again.
     if (!ended || proved.size() > before) trouble_.clear();
     if (ended) {
       pending_.pop_back();

@@ -14,9 +14,9 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
-#include "src/base/ports.hpp"
 #include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
+#include "src/base/ports.hpp"
 #include "src/base/progress.hpp"
 #include "src/communicator/own_device.hpp"
 #include "src/device/runs/device_parts.hpp"

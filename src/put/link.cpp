@@ -247,7 +247,8 @@ std::string PutLink::path() const {
   const std::uint32_t present = present_.load(std::memory_order_relaxed);
   const std::uint32_t working = recovery_.working_rails();
   const std::string lost = port_->describe(present & ~working);
-  return lost.empty() ? port_->describe(present) : fmt::format("{}, lost: {}", port_->describe(present & working), lost);
+  return lost.empty() ? port_->describe(present)
+                      : fmt::format("{}, lost: {}", port_->describe(present & working), lost);
 }
 
 // Names the way and the peer once, here. An error that is not the peer's doing keeps its code.

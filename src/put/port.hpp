@@ -1,4 +1,5 @@
-// A port is the adapters of a communicator, its rails, with what its links share of them: events, registrations, counts.
+// A port is the adapters of a communicator, its rails, with what its links share of them: events, registrations,
+// counts.
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-// What a rail did counts half after so many bytes more, and not at all after so long without any.
+// The work of a rail counts half after so many bytes more, and not at all after so long without any.
 constexpr double kRemembered = 4.0 * 1024 * 1024;
 constexpr std::int64_t kForgottenNs = 1000 * kNsPerMs;
 // Parts of large messages have so many bytes, but the last one of each, and other puts have fewer.

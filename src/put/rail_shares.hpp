@@ -14,8 +14,8 @@ class RailShares {
  public:
   // Returns the rail for a part of so many bytes, among `usable` ones, a bit each, of which there is one.
   std::size_t next(std::uint32_t bytes, std::uint32_t usable, std::int64_t now_ns) const;
-  // Take note that a rail was given bytes, that they are at the peer, or that they never will be. Small puts do not count:
-  // their time is the way's, and says nothing of a rate.
+  // Take note that a rail was given bytes, that they are at the peer, or that they never will be. Small puts do not
+  // count: their time is the way's, and says nothing of a rate.
   void on_added(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns);
   void on_ended(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns);
   void on_dropped(std::size_t rail, std::uint32_t bytes);

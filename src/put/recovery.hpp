@@ -4,8 +4,8 @@
 // Either end may begin, and both may at once: the higher attempt counts.
 //
 // Where a link has several rails, the one that was lost is left out of the new connection, and messages go over the
-// others. After a while it is connected again with them, and it carries messages again once a put has ended there. A rail
-// that one end leaves out has no address in its word, and is left out at both.
+// others. After a while it is connected again with them, and it carries messages again once a put has ended there. A
+// rail that one end leaves out has no address in its word, and is left out at both.
 #pragma once
 
 #include <array>
@@ -58,10 +58,10 @@ class PutRecovery {
   };
   struct Rail {
     bool left_out = false;
-    bool proven = true;          // it has worked since it was last left out
+    bool proven = true;  // it has worked since it was last left out
     std::int64_t in_since_ns = 0;
     std::int64_t pause_ns = 0;
-    std::int64_t back_ns = 0;    // it is left out until then
+    std::int64_t back_ns = 0;  // it is left out until then
     std::string why;
   };
   void begin(std::uint32_t attempt);

@@ -22,8 +22,8 @@ constexpr bool is_inlined(std::uint64_t bytes, const PutLimits& limits) {
   return kPutHeaderBytes + (is_small(bytes) ? bytes : 0) <= limits.inline_bytes;
 }
 
-// Returns the bytes of each put of a large message's data but the last. Over several rails there are as many puts as can
-// be, of 32 KiB or more, so that each rail can carry the share that it is fast enough for.
+// Returns the bytes of each put of a large message's data but the last. Over several rails there are as many puts as
+// can be, of 32 KiB or more, so that each rail can carry the share that it is fast enough for.
 constexpr std::uint64_t part_bytes(std::uint64_t bytes, const PutLimits& limits) {
   constexpr std::uint64_t kLeast = 32 * 1024;
   constexpr std::uint64_t kPage = 4096;

@@ -46,8 +46,9 @@ Result<RailMemories> read_memories(Reader& reader) {
 Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
   const auto count = reader.number<std::uint8_t>();
   if (reader.ok() && count != expected) {
-    return mismatch(fmt::format(
-        "it names {} channels, and there are {} here; WREATH_IB_QUEUE_PAIRS is the same at all ranks", count, expected));
+    return mismatch(
+        fmt::format("it names {} channels, and there are {} here; WREATH_IB_QUEUE_PAIRS is the same at all ranks",
+                    count, expected));
   }
   ChannelAddresses channels;
   for (std::size_t i = 0; i < expected; ++i) {

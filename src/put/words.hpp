@@ -15,8 +15,8 @@
 
 namespace wreath {
 
-inline constexpr std::size_t kMostRailChannels = 8;  // of one rail
-inline constexpr std::size_t kMostChannels = 16;     // of all rails
+inline constexpr std::size_t kMostRailChannels = 8;    // of one rail
+inline constexpr std::size_t kMostChannels = 16;       // of all rails
 inline constexpr std::size_t kMostAddressBytes = 256;  // of a channel
 
 using ChannelAddresses = std::vector<std::vector<std::byte>>;
@@ -44,8 +44,8 @@ struct LanePosition {
   std::uint32_t consumed = 0;
   std::uint32_t expected = 0;
 };
-// The channels are new, for the `attempt`th time. All lanes that have slots are named. A channel of a rail that this end
-// leaves out has no address.
+// The channels are new, for the `attempt`th time. All lanes that have slots are named. A channel of a rail that this
+// end leaves out has no address.
 struct NewChannels {
   std::uint32_t attempt = 0;
   ChannelAddresses channels;

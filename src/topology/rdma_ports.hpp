@@ -56,8 +56,9 @@ std::string gid_address(const Gid& gid);
 bool is_ipv4(const Gid& gid);
 
 // Returns the indices of the ports that a rank uses, `count` at most and in order: active ones that `choice` (as
-// WREATH_HCA) admits, faster ones first, among these the nearest to NUMA `nodes`, and the ranks take turns among equals.
-// StartupFailed says that `choice` admits none of the ports, Unavailable that no port is active; both name the ports.
+// WREATH_HCA) admits, faster ones first, among these the nearest to NUMA `nodes`, and the ranks take turns among
+// equals. StartupFailed says that `choice` admits none of the ports, Unavailable that no port is active; both name the
+// ports.
 Result<std::vector<std::size_t>> choose_ports(const std::vector<PortFacts>& ports, std::string_view choice,
                                               const std::vector<int>& nodes, int rank, std::size_t count);
 

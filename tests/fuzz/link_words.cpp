@@ -1,5 +1,5 @@
-// A libFuzzer target. A peer's offer or word about a link may be any bytes: what the decoders accept is in range, and says
-// the same again.
+// A libFuzzer target. A peer's offer or word about a link may be any bytes: what the decoders accept is in range, and
+// says the same again.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -34,8 +34,8 @@ bool is_socket_address(std::uint32_t format);
 // where there is such an adapter. Unavailable says why there is none, or why this one is not taken.
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa);
 
-// Asks libfabric, and chooses for a rank: the provider with each of the rank's adapters. The error says in words why there
-// is nothing, and what to do. Nothing is loaded where no provider is wanted.
+// Asks libfabric, and chooses for a rank: the provider with each of the rank's adapters. The error says in words why
+// there is nothing, and what to do. Nothing is loaded where no provider is wanted.
 Result<std::vector<OfiProvider>> find_providers(int rank);
 
 }  // namespace wreath

@@ -1,6 +1,6 @@
 // A link runs over several sockets, its rails, which may use several interfaces. Large messages go in parts over all of
-// them. A rail that is lost is closed, and the others carry on until another socket replaces it. The link is lost with its
-// last rail.
+// them. A rail that is lost is closed, and the others carry on until another socket replaces it. The link is lost with
+// its last rail.
 #pragma once
 
 #include <cstddef>

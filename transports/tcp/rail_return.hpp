@@ -1,5 +1,5 @@
-// A socket that was lost is replaced by a new one. The end of the lower rank waits for it and says where, by a word; the
-// other end connects, and brings a secret of that word. No function here waits.
+// A socket that was lost is replaced by a new one. The end of the lower rank waits for it and says where, by a word;
+// the other end connects, and brings a secret of that word. No function here waits.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The ends of a link over several sockets say to each other which sockets are lost, and where new ones are accepted. All
-// bytes here are a stranger's until decode_rail_word() has seen them.
+// The ends of a link over several sockets say to each other which sockets are lost, and where new ones are accepted.
+// All bytes here are a stranger's until decode_rail_word() has seen them.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ using RailSecret = std::array<std::byte, 16>;
 struct RailLost {
   RailAddresses socket;
 };
-// The sender has lost the rail that began with this socket, and waits for another one at that port of its local address.
+// The sender has lost the rail that began with this socket, and waits for another one at that port of its local
+// address.
 struct RailAwaited {
   RailAddresses socket;
   std::uint16_t port = 0;

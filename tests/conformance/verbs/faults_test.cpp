@@ -167,8 +167,7 @@ TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
   EXPECT_LT(failed, runs * 3 / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(QueuePairs, VerbsFaults,
-                         testing::Values(std::pair(1, 1), std::pair(4, 1), std::pair(1, 2)));
+INSTANTIATE_TEST_SUITE_P(QueuePairs, VerbsFaults, testing::Values(std::pair(1, 1), std::pair(4, 1), std::pair(1, 2)));
 
 class VerbsLosses : public VerbsRanks {
  protected:

@@ -64,10 +64,12 @@ TEST_F(VerbsRails, GoOnWithoutTheOneWhosePortIsDownAndTakeItBack) {
   }
   fake.set_port(1, 1, true);
   const auto works = [&](int rank) { return path(ranks, rank).find("lost") == std::string::npos; };
-  EXPECT_TRUE(eventually(20'000 * kSlower, [&] {
-    reduce(ranks, 1);
-    return works(0) && works(1);
-  })) << path(ranks, 0) << "; " << path(ranks, 1);
+  EXPECT_TRUE(eventually(20'000 * kSlower,
+                         [&] {
+                           reduce(ranks, 1);
+                           return works(0) && works(1);
+                         }))
+      << path(ranks, 0) << "; " << path(ranks, 1);
 }
 
 TEST_F(VerbsRails, AreAsManyAsThereAreAdapters) {

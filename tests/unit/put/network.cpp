@@ -39,8 +39,8 @@ bool TestNetwork::step() {
 
 bool TestNetwork::step(const Adapter& adapter) {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      channels_, [&](TestChannel* channel) { return &channel->adapter_ == &adapter && channel->step(); });
+  return std::ranges::any_of(channels_,
+                             [&](TestChannel* channel) { return &channel->adapter_ == &adapter && channel->step(); });
 }
 
 bool TestNetwork::step_newest(const Adapter& adapter) {

@@ -12,14 +12,14 @@
 
 namespace wreath::put {
 
-Pair::Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options, int rails,
-           int others)
+Pair::Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options, int rails, int others)
     : shape(its_shape), network(whims), random(whims.seed) {
   Offer offers[2];
   for (int i : {0, 1}) {
     std::vector<std::unique_ptr<Adapter>> adapters;
     for (int rail = 0; rail < (i == 1 && others > 0 ? others : rails); ++rail) {
-      adapters.push_back(network.make_adapter(rails == 1 && others == 0 ? fmt::format("test{}", i) : fmt::format("test{}.{}", i, rail)));
+      adapters.push_back(network.make_adapter(rails == 1 && others == 0 ? fmt::format("test{}", i)
+                                                                        : fmt::format("test{}.{}", i, rail)));
     }
     ends[i].port = PutPort::make(std::move(adapters)).value();
     TransportContext context{};

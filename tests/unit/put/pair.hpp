@@ -36,7 +36,8 @@ struct End {
 };
 
 struct Pair {
-  // Several rails have adapters test0.0 and test1.0, test0.1 and test1.1, and so on. Rank 1 may have others than rank 0.
+  // Several rails have adapters test0.0 and test1.0, test0.1 and test1.1, and so on. Rank 1 may have others than rank
+  // 0.
   Pair(const FifoShape& its_shape, const Whims& whims, const PutOptions& options = {}, int rails = 1, int others = 0);
   ~Pair();
   // Makes everything go on a little: progress of both ends, the network, words. Returns false after an error, which is

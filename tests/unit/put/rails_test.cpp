@@ -1,4 +1,5 @@
-// Links over several adapters: large messages go over all of them, and one that is lost is left out until it works again.
+// Links over several adapters: large messages go over all of them, and one that is lost is left out until it works
+// again.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -127,7 +128,8 @@ TEST(PutRail, ThatOneEndLacksIsNotUsed) {
     Pair pair(shape_of(2, 2, 0, kTile), {}, {}, own, theirs);
     const int richer = own > theirs ? 0 : 1;
     const std::string first = fmt::format("test{}.0", richer);
-    EXPECT_EQ(pair.ends[richer].link->path(), std::min(own, theirs) == 1 ? first : fmt::format("{0} + test{1}.1", first, richer));
+    EXPECT_EQ(pair.ends[richer].link->path(),
+              std::min(own, theirs) == 1 ? first : fmt::format("{0} + test{1}.1", first, richer));
     std::vector<Stream> streams;
     for (const int from : {0, 1}) streams.emplace_back(pair, from, std::uint16_t{1});
     for (int round = 0; round < 3; ++round) {

@@ -182,7 +182,8 @@ TEST(PutStranger, WordsAreChecked) {
   };
   refused(WantSlots{2, false}, "lane is 2, must be below 2");
   refused(HaveSlots{0, {{1, 2}}, {}}, "lane 0 has other slots already");
-  refused(NewChannels{1, {}, {}}, "it names 0 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
+  refused(NewChannels{1, {}, {}},
+          "it names 0 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
   refused(NewChannels{0, {{}}, {}}, "new channels of attempt 0, at attempt 0 here");
   refused(NewChannels{2, {{}}, {}}, "new channels of attempt 2, at attempt 0 here");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {0, 0, 0}}}, "it names lane 0 twice");
@@ -208,9 +209,9 @@ TEST(PutStranger, AddressesAndPositionsOfNewChannelsAreChecked) {
 }
 
 TEST(PutStranger, WordsOfAnyOtherLengthAreRefused) {
-  const std::vector<PutWord> words = {
-      WantSlots{1, true}, HaveSlots{1, {{3, 4}}, {{5, 6}}}, HaveSlots{1, {{3, 4}, {7, 8}}, {}},
-      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}}, ChannelsReady{9}};
+  const std::vector<PutWord> words = {WantSlots{1, true}, HaveSlots{1, {{3, 4}}, {{5, 6}}},
+                                      HaveSlots{1, {{3, 4}, {7, 8}}, {}},
+                                      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}}, ChannelsReady{9}};
   for (const PutWord& word : words) {
     std::vector<std::byte> bytes = encode_word(word).bytes;
     const auto whole = decode_word(bytes, 1, 2);
@@ -228,7 +229,8 @@ TEST(PutStranger, OffersAreChecked) {
   const PutOffer offer{{std::vector<std::byte>(12), std::vector<std::byte>(12)}, {{1, 2}}};
   std::vector<std::byte> bytes = encode_offer(offer).bytes;
   ASSERT_TRUE(decode_offer(bytes, 2));
-  EXPECT_EQ(decode_offer(bytes, 1).error().message, "offer: it names 2 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
+  EXPECT_EQ(decode_offer(bytes, 1).error().message,
+            "offer: it names 2 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_EQ(decode_offer({bytes.data(), size}, 2).error().code, ErrorCode::Mismatch) << size;
   }

@@ -20,7 +20,8 @@ using test::stop;
 using ::testing::HasSubstr;
 
 struct End : test::AdapterEnd<OfiAdapter> {
-  explicit End(int ranks = 2) : AdapterEnd(OfiAdapter::open(std::move(find_providers(0).value().front()), ranks).value()) {}
+  explicit End(int ranks = 2)
+      : AdapterEnd(OfiAdapter::open(std::move(find_providers(0).value().front()), ranks).value()) {}
 };
 
 class OfiChannels : public ::testing::TestWithParam<const char*> {
