@@ -183,7 +183,7 @@ void move(Rails& rails, const TestAdapter& adapter, int parts) {
 
 TEST(PutRail, CarriesTheShareThatItsRateAllows) {
   Rails rails(2);
-  rails.add(100);
+  rails.add(300);
   std::uint64_t before[2] = {};
   while (!rails.stream.done()) {
     rails.stream.send_all();
@@ -206,7 +206,8 @@ TEST(PutRail, CarriesTheShareThatItsRateAllows) {
   EXPECT_EQ(rails.stream.wrong(), "");
   const auto slow = static_cast<double>(rails.adapter(0, 0).bytes - before[0]);
   const auto fast = static_cast<double>(rails.adapter(0, 1).bytes - before[1]);
-  EXPECT_NEAR(fast / slow, 3.0, 0.15);
+  EXPECT_NEAR(slow / (slow + fast), 0.25, 0.05 * 0.25);
+  EXPECT_NEAR(fast / (slow + fast), 0.75, 0.05 * 0.75);
 }
 
 // Rails of one and of three bytes a nanosecond carry parts, each one behind the other, with at most 16 under way.
