@@ -53,7 +53,15 @@ TEST(Placement, AThreadMovesAndKeepsItsMask) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
-TEST(Placement, WithoutPeersThatTellNothingHappens) { Placement().look(); }
+TEST(Placement, WithoutPeersThatTellMovesNothing) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  Placement placement;
+  for (int look = 0; look < 1000; ++look) placement.look();
+  cpu_set_t after;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
 
 }  // namespace
 }  // namespace wreath

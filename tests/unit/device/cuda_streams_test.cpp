@@ -196,8 +196,17 @@ TEST_F(FakeDevice, KeepsAStreamsFirstError) {
 TEST_F(FakeDevice, EndsTheCaptureOfAStreamThatGoes) {
   auto stream = device_->make_stream().value();
   stream->begin_capture().value();
-  stream->run([] { return Status(); }).value();
+  const auto ran = std::make_shared<int>(0);
+  stream
+      ->run([ran] {
+        ++*ran;
+        return Status();
+      })
+      .value();
+  EXPECT_EQ(ran.use_count(), 2) << "it was captured";
   stream.reset();
+  EXPECT_EQ(ran.use_count(), 1) << "what was captured is destroyed";
+  EXPECT_EQ(*ran, 0);
 }
 
 // The device is lost while a stream waits for the host. No caller hangs, and the work that was not run is destroyed.
