@@ -15,7 +15,6 @@ namespace {
 
 // With this limit handshakes go on during a flood.
 constexpr int kAcceptsPerTurn = 64;
-constexpr int kBackOffMs = 20;
 constexpr int kCalmMs = 1000;
 
 }  // namespace
@@ -64,7 +63,11 @@ int Acceptor::wait_ms(Deadline deadline) const {
 // before it looks whether one waits; where none does, the next listener is asked.
 void Acceptor::handle_refusal(int listener, int error) {
   if (!wait_for(listener, POLLIN, Deadline::after_ms(0))) return;
-  if (trouble_.empty() || calm_.passed()) patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
+  if (trouble().empty()) {
+    patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
+    refusals_ = 0;
+  }
+  ++refusals_;
   calm_ = Deadline::after_ms(kCalmMs);
   trouble_ = os_error("accept connections", error).message;
   backing_off_ = true;
@@ -161,7 +164,7 @@ Result<Proved> Acceptor::next(Deadline deadline, int watch) {
       return first;
     }
     if (deadline.passed() || starves()) {
-      if (!trouble_.empty()) return Error{ErrorCode::System, trouble_};
+      if (!trouble().empty()) return Error{ErrorCode::System, trouble()};
       return Error{ErrorCode::Timeout, "no connection arrived in time"};
     }
     std::vector<pollfd> set{{watch, POLLIN, 0}};

@@ -41,6 +41,8 @@ class Acceptor {
   static constexpr std::size_t kMaxPending = 128;
   // Descriptors may be lacking for so long: handshakes give theirs back within kHandshakeMs.
   static constexpr int kWithoutDescriptorsMs = 2 * kHandshakeMs;
+  // The acceptor pauses for so long when one is refused for want of them.
+  static constexpr int kBackOffMs = 20;
 
   Acceptor(std::vector<Fd> listeners, Identity self) : listeners_(std::move(listeners)), self_(std::move(self)) {}
   Acceptor(const Acceptor&) = delete;
@@ -68,9 +70,13 @@ class Acceptor {
   }
   const Refused& refused() const { return refused_; }
   // Returns why connections could not be accepted lately; empty when they could.
-  const std::string& trouble() const { return trouble_; }
+  std::string trouble() const { return calm_.passed() ? std::string() : trouble_; }
   // Returns whether connections have waited so long for descriptors that none will come back.
-  bool starves() const { return !trouble_.empty() && patience_.passed() && !calm_.passed(); }
+  bool starves() const {
+    // Refused half of the time, at least.
+    constexpr int kRefusals = kWithoutDescriptorsMs / kBackOffMs / 2;
+    return !trouble().empty() && patience_.passed() && refusals_ >= kRefusals;
+  }
 
  private:
   // Identifies a source, whose connections count together. It is an IPv4 address, an IPv6 network of 64 bits, or this
@@ -96,8 +102,9 @@ class Acceptor {
   bool backing_off_ = false;
   Deadline retry_ = Deadline::after_ms(0);
   std::string trouble_;
-  // Runs while there is trouble.
+  // Runs while there is trouble. Meanwhile so many attempts to accept were refused.
   Deadline patience_ = Deadline::after_ms(0);
+  int refusals_ = 0;
   // Passes where no connection has been refused for a while.
   Deadline calm_ = Deadline::after_ms(0);
 };

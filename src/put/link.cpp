@@ -80,6 +80,7 @@ Status PutLink::connect(const PutOffer& theirs) {
                 theirs.small.size() == 1 ? "" : "s", port_->rails());
   }
   queues_.keep(theirs.small.size());
+  if (queues_.count_rails() == 1) sender_.on_one_rail();
   present_.store(queues_.rails(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < queues_.all().size(); ++i) {
     const Status connected = queues_.all()[i].channel().connect(theirs.channels[i]);

@@ -11,8 +11,6 @@ namespace {
 // The work of a rail counts half after so many bytes more, and not at all after so long without any.
 constexpr double kRemembered = 4.0 * 1024 * 1024;
 constexpr std::int64_t kForgottenNs = 1000 * kNsPerMs;
-// Parts of large messages have so many bytes, but the last one of each, and other puts have fewer.
-constexpr std::uint32_t kLeastMeasured = 8 * 1024;
 
 }  // namespace
 

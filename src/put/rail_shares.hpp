@@ -12,6 +12,9 @@ namespace wreath {
 
 class RailShares {
  public:
+  // Parts of large messages have so many bytes, but the last one of each, and other puts have fewer.
+  static constexpr std::uint32_t kLeastMeasured = 8 * 1024;
+
   // Returns the rail for a part of so many bytes, among `usable` ones, a bit each, of which there is one.
   std::size_t next(std::uint32_t bytes, std::uint32_t usable, std::int64_t now_ns) const;
   // Take note that a rail was given bytes, that they are at the peer, or that they never will be. Small puts do not

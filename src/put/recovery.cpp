@@ -72,11 +72,23 @@ bool PutRecovery::brings_rails_back() {
   return found;
 }
 
-// Gives messages to the rails that are connected and have worked, or to all that are connected where none has.
-void PutRecovery::use_rails() {
+std::uint32_t PutRecovery::proven_rails() const {
   std::uint32_t proven = 0;
   for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) proven |= rails_[rail].proven ? 1U << rail : 0;
-  const std::uint32_t used = (joined_ & proven) != 0 ? joined_ & proven : joined_;
+  return joined_ & proven;
+}
+
+// After all were lost, all that are connected carry messages at once.
+void PutRecovery::prove_where_none_is() {
+  if (proven_rails() != 0) return;
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
+    if ((joined_ & 1U << rail) != 0) rails_[rail].proven = true;
+  }
+}
+
+// Gives messages to the rails that are connected and have worked.
+void PutRecovery::use_rails() {
+  const std::uint32_t used = proven_rails();
   queues_.use(used);
   const std::uint32_t before = working_.exchange(used, std::memory_order_relaxed);
   for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
@@ -154,6 +166,7 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   if (state_ == State::Joining && peer_ready_) {
     state_ = State::Connected;
     theirs_.reset();
+    prove_where_none_is();
     use_rails();
     sender_.probe(joined_);
     log_info("{}: connected again, attempt {}", port_.describe(joined_), attempt_);
@@ -222,7 +235,9 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
   for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
     if (!names(rail)) continue;
     const Status connected = connect(rail);
-    if (!connected && connected.error().code == ErrorCode::Mismatch) return connected;
+    // An adapter that comes back may have lost its address: with others left that is no reason to fail.
+    const bool alone = queues_.count_rails() == 1;
+    if (!connected && connected.error().code == ErrorCode::Mismatch && alone) return connected;
     if (!connected) {
       reason_ = connected.error().message;
       leave_out(rail, reason_);

@@ -71,6 +71,8 @@ class PutRecovery {
   Status join(std::vector<PutWord>& words);
   Status connect(std::size_t rail);
   bool names(std::size_t rail) const;
+  std::uint32_t proven_rails() const;
+  void prove_where_none_is();
   void use_rails();
   void leave_out(std::size_t rail, const std::string& why);
   bool brings_rails_back();

@@ -98,14 +98,14 @@ bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWor
 PutQueue& PutSender::data_queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part,
                                 std::uint32_t bytes) const {
   const std::size_t turn = std::size_t{lane} + sequence;
-  if (port_.limits().ordered) return queues_.in_turn(turn);
-  if (port_.rails() == 1) return queues_.in_turn(turn + part);
+  if (limits_.ordered) return queues_.in_turn(turn);
+  if (limits_.rails == 1 || bytes < RailShares::kLeastMeasured) return queues_.in_turn(turn + part);
   return queues_.of_rail(port_.shares().next(bytes, queues_.rails(), now_ns()), turn + part);
 }
 
 bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
-  const std::uint32_t puts = 1 + data_puts(bytes, port_.limits());
-  if (port_.limits().ordered) return queues_.in_turn(std::size_t{lane.wire.send.lane} + sequence).room() >= puts;
+  const std::uint32_t puts = 1 + data_puts(bytes, limits_);
+  if (limits_.ordered) return queues_.in_turn(std::size_t{lane.wire.send.lane} + sequence).room() >= puts;
   return std::ranges::all_of(queues_.used(), [&](const PutQueue* queue) { return queue->room() >= puts; });
 }
 
@@ -116,7 +116,7 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   message = {address_of(slot), {}, lane.wire.sent.large_place(), slot.bytes, 0};
   std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
   PutHeader header{slot.epoch, lane.wire.send.lane, slot.sequence, slot.signature, slot.bytes, 1, 0};
-  if (!port_.limits().ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes, port_.limits()));
+  if (!limits_.ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes, limits_));
   if (shape_.checked) header.checksum = checksum_of(header, {message.data, message.bytes});
   encode(header, header_slot);
   PutCounts& counts = port_.counts();
@@ -124,7 +124,7 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   const std::size_t beside = is_small(slot.bytes) ? slot.bytes : 0;
   counts.copied_bytes += beside;
   if (beside > 0) std::memcpy(header_slot + kPutHeaderBytes, message.data, beside);
-  const bool inlined = is_inlined(slot.bytes, port_.limits());
+  const bool inlined = is_inlined(slot.bytes, limits_);
   if (!inlined) WREATH_TRY(lane.outgoing.make_registered(false));
   if (!is_small(slot.bytes)) return find_memory(lane, slot, message);
   ++(inlined ? counts.inlined : counts.staged_small);
@@ -162,25 +162,24 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const bool small = is_small(message.bytes);
-  message.puts = 1 + data_puts(message.bytes, port_.limits());
+  message.puts = 1 + data_puts(message.bytes, limits_);
   if (!small) put_data(lane, sequence);
   PutQueue& queue = queues_.in_turn(std::size_t{number} + sequence);
   const RemoteMemory& slots = lane.peer.small[queue.rail()];
   Put put;
   put.from = lane.outgoing_slot(sequence);
   put.bytes = static_cast<std::uint32_t>(kPutHeaderBytes + (small ? message.bytes : 0));
-  if (!is_inlined(message.bytes, port_.limits())) put.registration = lane.outgoing.registered().by_rail[queue.rail()];
+  if (!is_inlined(message.bytes, limits_)) put.registration = lane.outgoing.registered().by_rail[queue.rail()];
   put.to = slots.address + std::uint64_t{sequence & lane.mask} * kSmallSlotBytes;
   put.key = slots.key;
-  put.tells = pack({number, 0, sequence, port_.limits().told_bits});
+  put.tells = pack({number, 0, sequence, limits_.told_bits});
   queue.add(put, {PutOwner::Kind::Message, number, sequence}, !small);
 }
 
 void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
   const SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
-  const PutLimits& limits = port_.limits();
-  const std::uint64_t each = part_bytes(message.bytes, limits);
+  const std::uint64_t each = part_bytes(message.bytes, limits_);
   std::uint64_t offset = 0;
   for (std::uint32_t part = 1; offset < message.bytes; ++part) {
     Put put;
@@ -191,7 +190,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
     put.registration = message.memory.by_rail[queue.rail()];
     put.to = slots.address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
     put.key = slots.key;
-    if (!limits.ordered) put.tells = pack({number, part, sequence, limits.told_bits});
+    if (!limits_.ordered) put.tells = pack({number, part, sequence, limits_.told_bits});
     queue.add(put, {PutOwner::Kind::Message, number, sequence}, false);
     if (part > 1 && put.bytes < each) ++port_.counts().tails;
     offset += put.bytes;
@@ -245,7 +244,7 @@ void PutSender::add_owed_credits() {
     if (waits) continue;
     ++lanes_[lane]->credits;
     Put put = nothing_to(queue);
-    put.tells = pack({lane, kCreditPart, consumed, port_.limits().told_bits});
+    put.tells = pack({lane, kCreditPart, consumed, limits_.told_bits});
     queue.add(put, {PutOwner::Kind::Credit, lane, 0}, false);
     window.remove_before(consumed);
     ++port_.counts().credits;
@@ -314,6 +313,12 @@ Put PutSender::nothing_to(const PutQueue& queue) const {
   put.to = slots.address;
   put.key = slots.key;
   return put;
+}
+
+void PutSender::on_one_rail() {
+  const std::uint32_t told_bits = limits_.told_bits;
+  limits_ = port_.adapter(0).limits();
+  limits_.told_bits = told_bits;
 }
 
 void PutSender::probe(std::uint32_t rails) {

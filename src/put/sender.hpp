@@ -15,8 +15,10 @@ namespace wreath {
 class PutSender {
  public:
   PutSender(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues)
-      : port_(port), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues) {}
+      : port_(port), limits_(port.limits()), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues) {}
 
+  // Puts as over a port of one adapter from now on, since the peer has no more: it expects no more parts.
+  void on_one_rail();
   // Puts what may be put now, and tells credit that is due. Adds WantSlots to `words` where the peer's slots are not
   // known. Returns the bytes that the adapter took. Returns InvalidUsage for a slot that no pump could send.
   Result<std::size_t> send_some(std::vector<PutWord>& words);
@@ -53,6 +55,7 @@ class PutSender {
   void add_owed_credits();
 
   PutPort& port_;
+  PutLimits limits_;
   const FifoShape& shape_;
   WireLanes& wires_;
   PutLanes& lanes_;

@@ -21,6 +21,9 @@ namespace {
 constexpr std::int64_t kRailLookNs = 100 * kNsPerMs;
 // A loss is said so long after it. When a peer leaves, all rails end within this time, and that is no loss.
 constexpr std::int64_t kRailSayNs = 1000 * kNsPerMs;
+// A rail that is lost sooner after it was replaced waits longer, up to a minute, for the next socket.
+constexpr std::int64_t kRailSteadyNs = 60'000 * kNsPerMs;
+constexpr std::int64_t kLongestRailPauseNs = 60'000 * kNsPerMs;
 
 // Returns "eth0 + eth1" or "eth0 (3 sockets)".
 std::string listed(const std::vector<std::string>& interfaces) {
@@ -65,7 +68,7 @@ struct RailLink::Rail {
         receiver(socket.get(), link) {}
 
   // Returns whether a lost socket can be replaced: others have no addresses.
-  bool can_return() const { return !addresses.local.ip_bytes().empty() && !addresses.remote.ip_bytes().empty(); }
+  bool can_return() const { return first.known(); }
 
   std::uint8_t number;
   Fd socket;  // empty once the rail is lost
@@ -79,6 +82,9 @@ struct RailLink::Rail {
   std::int64_t lost_ns = 0;
   bool said = false;
   std::optional<RailReturn> replacement;  // while the rail is lost
+  // The socket replaced another one then, after this pause.
+  std::int64_t replaced_ns = 0;
+  std::int64_t pause_ns = 0;
 };
 
 // A part that comes again takes the place of the one under way: that one's rail may be lost in the middle of it.
@@ -211,8 +217,12 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
   rail.why = error.message;
   rail.lost_ns = now_ns();
   if (rail.can_return()) {
-    rail.replacement.emplace(rail.first, self_ < peer_);
-    words_.emplace_back(RailLost{rail.addresses});
+    // A way that loses what is large takes a new socket at once, and each time a message waits for its loss.
+    const bool soon = rail.replaced_ns != 0 && rail.lost_ns - rail.replaced_ns < kRailSteadyNs;
+    rail.pause_ns = soon ? std::clamp(2 * rail.pause_ns, kRailSayNs, kLongestRailPauseNs) : 0;
+    rail.replacement.emplace(rail.first, self_ < peer_, rail.lost_ns + rail.pause_ns);
+    // A socket that was reset at once has no address.
+    if (rail.addresses.known()) words_.emplace_back(RailLost{rail.addresses});
   }
   last_loss_ = error;
   --alive_;
@@ -270,10 +280,13 @@ void RailLink::replace_lost(std::int64_t now_ns) {
 
 // Begins anew with another socket. The peer may have sent over it already.
 Status RailLink::take_back(Rail& rail, Fd socket) {
+  set_stream_options(socket.get());
   WREATH_TRY(prepare_stream(socket.get(), peer_, same_host_, true));
   WREATH_TRY(watch(socket.get()));
   auto fresh = std::make_unique<Rail>(rail.number, RailSocket{std::move(socket), rail.interface}, *this);
   fresh->first = rail.first;
+  fresh->replaced_ns = now_ns();
+  fresh->pause_ns = rail.pause_ns;
   ++alive_;
   const LogRank log_rank(self_);
   log_warning("tcp link to rank {}: the socket {} replaces the one that was lost", peer_, fresh->name);

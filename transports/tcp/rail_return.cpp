@@ -45,9 +45,8 @@ std::optional<Fd> RailReturn::step(std::int64_t now_ns, std::optional<RailWord>&
   if (!waits_) return socket_ ? connect(now_ns) : std::nullopt;
   if (!listener_ && now_ns >= next_ns_) listen(now_ns, word);
   if (!listener_) return std::nullopt;
-  if (now_ns < until_ns_) return accept(now_ns);
-  listener_ = Fd();
-  socket_ = Fd();
+  if (auto made = accept(now_ns)) return made;
+  if (now_ns >= until_ns_ && !socket_) listener_ = Fd();
   return std::nullopt;
 }
 
@@ -60,48 +59,63 @@ void RailReturn::listen(std::int64_t now_ns, std::optional<RailWord>& word) {
   if (!listener) return;
   listener_ = std::move(*listener);
   fill_random(secret_);
-  word = RailAwaited{lost_, local_address(listener_.get()).port(), secret_};
+  fill_random(answer_);
+  word = RailAwaited{lost_, local_address(listener_.get()).port(), secret_, answer_};
+}
+
+// Reads from the connection that is being made. Returns whether it said what was expected; nothing before it is whole.
+std::optional<bool> RailReturn::hears(const RailSecret& expected) {
+  const std::ptrdiff_t got = try_recv(socket_.get(), std::span(heard_).subspan(heard_bytes_));
+  if (got < 0) return false;
+  heard_bytes_ += static_cast<std::size_t>(got);
+  if (heard_bytes_ < heard_.size()) return std::nullopt;
+  return heard_ == expected;
 }
 
 // Takes one connection at a time. A stranger holds it for kConnectNs at most.
 std::optional<Fd> RailReturn::accept(std::int64_t now_ns) {
-  if (socket_ && now_ns >= socket_until_ns_) socket_ = Fd();
   if (!socket_) {
     socket_ = Fd::of_process(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket_) return std::nullopt;
     socket_until_ns_ = now_ns + kConnectNs;
-    brought_bytes_ = 0;
+    heard_bytes_ = 0;
   }
-  const std::ptrdiff_t got = try_recv(socket_.get(), std::span(brought_).subspan(brought_bytes_));
-  brought_bytes_ += static_cast<std::size_t>(std::max<std::ptrdiff_t>(got, 0));
-  if (got >= 0 && brought_bytes_ < brought_.size()) return std::nullopt;
-  if (got < 0 || brought_ != secret_) {
-    socket_ = Fd();
-    return std::nullopt;
-  }
+  const std::optional<bool> peer = hears(secret_);
+  if (!peer && now_ns < socket_until_ns_) return std::nullopt;
+  Fd socket = std::exchange(socket_, Fd());
+  const auto all = static_cast<std::ptrdiff_t>(answer_.size());
+  if (!peer || !*peer || try_send(socket.get(), answer_) != all) return std::nullopt;
   listener_ = Fd();
-  return std::exchange(socket_, Fd());
+  return socket;
 }
 
 void RailReturn::on_awaited(const RailAwaited& word, std::int64_t now_ns) {
   if (waits_) return;
   secret_ = word.secret;
+  answer_ = word.answer;
+  asked_ = false;
+  heard_bytes_ = 0;
   socket_ = begin_to_connect(lost_.local, lost_.remote.with_port(word.port));
   socket_until_ns_ = now_ns + kConnectNs;
 }
 
-// The peer begins again after a failure.
+// Says the secret once the connection is there, and uses it when the answer has come: the peer does so by then. The
+// peer begins again after a failure.
 std::optional<Fd> RailReturn::connect(std::int64_t now_ns) {
   pollfd one{socket_.get(), POLLOUT, 0};
   const int ready = ::poll(&one, 1, 0);
-  if (ready == 0 && now_ns < socket_until_ns_) return std::nullopt;
-  const bool connected = ready == 1 && (one.revents & (POLLERR | POLLHUP)) == 0;
-  if (!connected || try_send(socket_.get(), secret_) != static_cast<std::ptrdiff_t>(secret_.size())) {
-    socket_ = Fd();
-    return std::nullopt;
+  bool failed = now_ns >= socket_until_ns_ || (ready == 1 && (one.revents & (POLLERR | POLLHUP)) != 0);
+  if (!failed && ready == 1 && !asked_) {
+    failed = try_send(socket_.get(), secret_) != static_cast<std::ptrdiff_t>(secret_.size());
+    asked_ = true;
+    socket_until_ns_ = now_ns + kAttemptNs;
   }
-  set_blocking(socket_.get());
-  return std::exchange(socket_, Fd());
+  const std::optional<bool> answered = asked_ && !failed ? hears(answer_) : std::nullopt;
+  if (!failed && !answered) return std::nullopt;
+  Fd socket = std::exchange(socket_, Fd());
+  if (failed || !*answered) return std::nullopt;
+  set_blocking(socket.get());
+  return socket;
 }
 
 }  // namespace wreath

@@ -50,6 +50,7 @@ Offer encode_rail_word(const RailWord& word) {
   if (awaited != nullptr) {
     writer.number(awaited->port);
     writer.raw(awaited->secret);
+    writer.raw(awaited->answer);
   }
   Offer encoded;
   encoded.bytes = writer.take();
@@ -68,6 +69,7 @@ Result<RailWord> decode_rail_word(std::span<const std::byte> bytes) {
   if (kind == static_cast<std::uint8_t>(Kind::Awaited)) {
     word.port = reader.number<std::uint16_t>();
     reader.raw(word.secret);
+    reader.raw(word.answer);
   }
   if (!reader.complete()) {
     return Error{ErrorCode::Mismatch, fmt::format("word: {} bytes are not its length", bytes.size())};

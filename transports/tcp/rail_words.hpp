@@ -20,11 +20,12 @@ struct RailAddresses {
   SocketAddress local;
   SocketAddress remote;
 
+  bool known() const { return !local.ip_bytes().empty() && !remote.ip_bytes().empty(); }
   // Returns whether `theirs` is the other end's name of the same socket.
   bool is_other_end_of(const RailAddresses& theirs) const;
 };
 
-// A number that nobody else knows: who brings it over a new socket is the peer.
+// A number that nobody else knows: who says it over a new socket is the peer.
 using RailSecret = std::array<std::byte, 16>;
 
 // The sender has closed this socket.
@@ -36,7 +37,8 @@ struct RailLost {
 struct RailAwaited {
   RailAddresses socket;
   std::uint16_t port = 0;
-  RailSecret secret{};
+  RailSecret secret{};  // the one who connects says it
+  RailSecret answer{};  // the one who waits says it then, and both use the socket
 };
 using RailWord = std::variant<RailLost, RailAwaited>;
 

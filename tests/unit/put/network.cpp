@@ -107,6 +107,7 @@ Status TestChannel::connect(std::span<const std::byte> theirs) {
   if (state_ != State::Fresh) network_.breach("a channel that is not new is connected");
   const bool refuses = network_.whims_.refuses_connections || adapter_.down;
   if (refuses && generation_ > 1) return Error{ErrorCode::System, "the port is down"};
+  if (adapter_.renamed && generation_ > 1) return Error{ErrorCode::Mismatch, "the peer's address is of another kind"};
   std::memcpy(&peer_, theirs.data(), sizeof peer_);
   std::memcpy(&peer_generation_, theirs.data() + sizeof peer_, sizeof peer_generation_);
   state_ = State::Connected;

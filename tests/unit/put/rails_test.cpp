@@ -140,8 +140,28 @@ TEST(PutRail, ThatOneEndLacksIsNotUsed) {
       }
       pair.network.lose(pair.ends[round % 2].adapter(), true);
     }
+    if (std::min(own, theirs) == 1) {
+      PutLink& link = *pair.ends[richer].link;
+      EXPECT_LT(link.counts().puts, 3 * link.counts().messages()) << "the peer expects no parts of one adapter";
+    }
     EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
   }
+}
+
+// Its card was given another address while it was away.
+TEST(PutRail, ThatComesBackAsAnotherIsLeftOut) {
+  Rails rails(2);
+  ASSERT_TRUE(rails.carry_more(4));
+  rails.adapter(0, 1).renamed = true;
+  rails.pair.network.lose(rails.adapter(0, 1), true);
+  const std::int64_t until = now_ns() + 1'500 * kNsPerMs;  // it is tried again after a second
+  while (now_ns() < until) {
+    ASSERT_TRUE(rails.carry_more(1));
+    ::poll(nullptr, 0, 5);
+  }
+  EXPECT_EQ(rails.path(0), "test0.0, lost: test0.1");
+  rails.adapter(0, 1).renamed = false;
+  EXPECT_TRUE(comes_back(rails)) << rails.path(0) << "; " << rails.path(1);
 }
 
 TEST(PutRail, ThatIsTheLastOneEndsTheLinkWithItsReason) {

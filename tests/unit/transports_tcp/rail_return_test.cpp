@@ -72,7 +72,8 @@ TEST(TcpRailReturn, ALossIsToldToThePeer) {
 
 TEST(TcpRailReturn, WordsOfAnyOtherLengthOrKindAreRefused) {
   const RailAddresses socket{SocketAddress::loopback(AF_INET, 7), SocketAddress::loopback(AF_INET6, 8)};
-  for (const RailWord& word : {RailWord(RailLost{socket}), RailWord(RailAwaited{socket, 9, RailSecret{}})}) {
+  for (const RailWord& word :
+       {RailWord(RailLost{socket}), RailWord(RailAwaited{socket, 9, RailSecret{}, RailSecret{}})}) {
     std::vector<std::byte> bytes = encode_rail_word(word).bytes;
     const auto again = decode_rail_word(bytes);
     ASSERT_TRUE(again) << again.error().message;
@@ -119,7 +120,7 @@ struct Waiting {
   }
 
   RailAddresses addresses{SocketAddress::loopback(AF_INET, 1), SocketAddress::loopback(AF_INET, 2)};
-  RailReturn waiting{addresses, true};
+  RailReturn waiting{addresses, true, 0};
   RailAwaited awaited;
   std::int64_t now = 1'000'000'000;
 };
@@ -140,6 +141,35 @@ TEST(TcpRailReturn, TakesNoStrangersSocket) {
   EXPECT_FALSE(end.take()) << "the silent one is looked at first";
   end.now += 3'000'000'001;
   EXPECT_TRUE(end.take());
+  RailSecret answer;
+  EXPECT_EQ(try_recv(peer.get(), answer), 16);
+  EXPECT_EQ(answer, end.awaited.answer);
+}
+
+// What listens at the port of the word may be another program by now.
+TEST(TcpRailReturn, UsesNoSocketBeforeTheAnswer) {
+  const Fd listener = std::move(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
+  const SocketAddress there = local_address(listener.get());
+  for (const bool right : {false, true}) {
+    RailReturn connecting({SocketAddress::loopback(AF_INET, 0), there}, false, 0);
+    RailAwaited word;
+    word.port = there.port();
+    word.secret[0] = std::byte{1};
+    word.answer[0] = std::byte{2};
+    connecting.on_awaited(word, 0);
+    std::optional<RailWord> none;
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(connecting.step(0, none));
+    ASSERT_TRUE(wait_for(listener.get(), POLLIN, Deadline::after_ms(5000)));
+    const Fd other = Fd::of_process(::accept(listener.get(), nullptr, nullptr));
+    EXPECT_FALSE(connecting.step(0, none));
+    RailSecret said;
+    ASSERT_TRUE(wait_for(other.get(), POLLIN, Deadline::after_ms(5000)));
+    EXPECT_EQ(try_recv(other.get(), said), 16);
+    EXPECT_EQ(said, word.secret);
+    ASSERT_EQ(try_send(other.get(), right ? word.answer : word.secret), 16);
+    ::poll(nullptr, 0, 20);
+    EXPECT_EQ(connecting.step(0, none).has_value(), right);
+  }
 }
 
 TEST(TcpRailReturn, EndsAnAttemptAndBeginsAgainLater) {
