@@ -8,8 +8,9 @@
 namespace wreath {
 namespace {
 
-// The work of a rail counts half after so many bytes more, and not at all after so long without any.
-constexpr double kRemembered = 4.0 * 1024 * 1024;
+// The work of a rail counts half after so long, and not at all after the other time without any. Whatever holds up all
+// rails, as a program that does something else, then weighs the same for each.
+constexpr double kRememberedNs = 100.0 * kNsPerMs;
 constexpr std::int64_t kForgottenNs = 1000 * kNsPerMs;
 
 }  // namespace
@@ -51,9 +52,10 @@ void RailShares::on_added(std::size_t rail, std::uint32_t bytes, std::int64_t no
 void RailShares::on_ended(std::size_t rail, std::uint32_t bytes, std::int64_t now_ns) {
   if (bytes < kLeastMeasured) return;
   Rail& own = rails_[rail];
-  const double kept = kRemembered / (kRemembered + bytes);
+  const auto took = static_cast<double>(now_ns - own.since_ns);
+  const double kept = kRememberedNs / (kRememberedNs + took);
   own.bytes = own.bytes * kept + bytes;
-  own.ns = own.ns * kept + static_cast<double>(now_ns - own.since_ns);
+  own.ns = own.ns * kept + took;
   own.since_ns = now_ns;
   own.under_way -= bytes;
 }

@@ -146,7 +146,7 @@ TEST(TcpRailReturn, TakesNoStrangersSocket) {
   EXPECT_EQ(answer, end.awaited.answer);
 }
 
-// What listens at the port of the word may be another program by now.
+// Another program may listen at the port of the word by now.
 TEST(TcpRailReturn, UsesNoSocketBeforeTheAnswer) {
   const Fd listener = std::move(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
   const SocketAddress there = local_address(listener.get());
