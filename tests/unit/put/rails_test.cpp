@@ -226,7 +226,8 @@ TEST(PutRail, CarriesTheShareThatItsRateAllows) {
   EXPECT_EQ(rails.stream.wrong(), "");
   const auto slow = static_cast<double>(rails.adapter(0, 0).bytes - before[0]);
   const auto fast = static_cast<double>(rails.adapter(0, 1).bytes - before[1]);
-  // Its rates are those of a real clock, and a busy machine makes them vary. RailShares is held to 5 % by the test below.
+  // Its rates are those of a real clock, and a busy machine makes them vary. RailShares is held to 5 % by the test
+  // below.
   EXPECT_GT(fast, 2 * slow);
   EXPECT_LT(fast, 6 * slow);
   RecordProperty("share_of_the_slow_rail_percent", static_cast<int>(100 * slow / (slow + fast)));
