@@ -2,6 +2,7 @@
 #include "tests/unit/put/pair.hpp"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -162,6 +163,30 @@ void Stream::take_one() {
   }
   consume(recv_);
   ++seen_;
+}
+
+std::vector<Stream> streams_both_ways(Pair& pair, int messages) {
+  std::vector<Stream> streams;
+  for (std::uint16_t lane = 0; lane < pair.shape.lanes; ++lane) {
+    for (const int from : {0, 1}) {
+      streams.emplace_back(pair, from, lane);
+      for (int i = 0; i < messages; ++i) {
+        streams.back().add(i % 3 == 0 ? pair.shape.slot_bytes : i % 3 == 1 ? 300U : 8U, static_cast<Way>(i % 3));
+      }
+    }
+  }
+  return streams;
+}
+
+bool step_all(std::vector<Stream>& streams) {
+  bool all = true;
+  for (Stream& stream : streams) {
+    stream.send_all();
+    stream.take_one();
+    EXPECT_EQ(stream.wrong(), "");
+    all = all && stream.done() && stream.given_back();
+  }
+  return all;
 }
 
 }  // namespace wreath::put

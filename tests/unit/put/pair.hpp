@@ -114,6 +114,12 @@ bool drive(Pair& pair, Done done, int most_rounds = 200'000) {
   return false;
 }
 
+// Returns a stream of each lane in each direction, with so many messages: long ones of a slot, and short ones.
+std::vector<Stream> streams_both_ways(Pair& pair, int messages);
+// Sends what can be sent, and takes a message of each stream. Returns whether all is done. A wrong message fails the
+// test.
+bool step_all(std::vector<Stream>& streams);
+
 // Carries the messages of a stream, until their memory is given back. Returns false after an error.
 inline bool carry(Pair& pair, Stream& stream) {
   return drive(pair, [&] {

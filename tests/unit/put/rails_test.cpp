@@ -62,26 +62,8 @@ TEST_P(PutRails, MayBeLostAtAnyPut) {
     its.lose_put = lost;
     Pair pair(shape_of(2, 2, 0xfffffffd, kBytes), its, {}, 2);
     pair.word_delay = static_cast<std::uint32_t>(lost % 3 * 3);
-    std::vector<Stream> streams;
-    for (std::uint16_t lane = 0; lane < 2; ++lane) {
-      for (const int from : {0, 1}) {
-        streams.emplace_back(pair, from, lane);
-        for (int i = 0; i < 9; ++i) {
-          streams.back().add(i % 3 == 0 ? kBytes : i % 3 == 1 ? 300U : 8U, static_cast<Way>(i % 3));
-        }
-      }
-    }
-    const auto all_done = [&] {
-      bool all = true;
-      for (Stream& stream : streams) {
-        stream.send_all();
-        stream.take_one();
-        EXPECT_EQ(stream.wrong(), "");
-        all = all && stream.done() && stream.given_back();
-      }
-      return all;
-    };
-    ASSERT_TRUE(drive(pair, all_done)) << lost << ": " << pair.error.message;
+    std::vector<Stream> streams = streams_both_ways(pair, 9);
+    ASSERT_TRUE(drive(pair, [&] { return step_all(streams); })) << lost << ": " << pair.error.message;
     EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
   }
 }

@@ -7,30 +7,6 @@
 namespace wreath::put {
 namespace {
 
-std::vector<Stream> streams_both_ways(Pair& pair, int messages) {
-  std::vector<Stream> streams;
-  for (std::uint16_t lane = 0; lane < pair.shape.lanes; ++lane) {
-    for (const int from : {0, 1}) {
-      streams.emplace_back(pair, from, lane);
-      for (int i = 0; i < messages; ++i) {
-        streams.back().add(i % 3 == 0 ? kSlotBytes : i % 3 == 1 ? 300U : 8U, static_cast<Way>(i % 3));
-      }
-    }
-  }
-  return streams;
-}
-
-bool step_all(std::vector<Stream>& streams) {
-  bool all = true;
-  for (Stream& stream : streams) {
-    stream.send_all();
-    stream.take_one();
-    EXPECT_EQ(stream.wrong(), "");
-    all = all && stream.done() && stream.given_back();
-  }
-  return all;
-}
-
 class PutRecoveries : public testing::TestWithParam<bool> {};
 
 // The channel of each put in turn is lost: every place of the protocol is met.
