@@ -38,6 +38,8 @@ struct PutLimits {
   std::uint32_t told_bits = 32;  // a put tells a number of so many bits
   std::uint32_t rails = 1;       // so many adapters, each with these limits, share the puts of a message
   bool polled = false;           // puts that were taken go on only while poll() is called
+  // An adapter says within this time that a put has ended, or that its channel is lost. 0: it may take longer.
+  std::int64_t silent_ms = 0;
 };
 
 struct Put {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 
 namespace wreath {
@@ -189,9 +190,23 @@ bool PutLink::needs_progress() const {
                               [&](const PutQueue& queue) { return polled ? queue.idle() : queue.all_taken(); });
 }
 
+// Takes a channel for lost whose adapter says nothing: an adapter whose port came up again may have forgotten its puts.
+bool PutLink::finds_silence() {
+  if (broken_ || !recovery_.connected()) return false;
+  bool found = false;
+  for (PutQueue& queue : queues_.all()) {
+    if (queue.idle() || !queue.is_silent(now_ns())) continue;
+    recovery_.on_lost(queue.rail(), {ErrorCode::PeerLost, fmt::format("the adapter has said nothing for {} ms of what "
+                                                                      "it was to put",
+                                                                      port_->adapter(queue.rail()).limits().silent_ms)});
+    found = true;
+  }
+  return found;
+}
+
 // Puts that the adapter did not take are tried again without an event.
 bool PutLink::arm() {
-  if (!broken_ && recovery_.waits_for_time()) return false;
+  if (finds_silence() || (!broken_ && recovery_.waits_for_time())) return false;
   for (const PutQueue& queue : queues_.all()) {
     if (!broken_ && !queue.all_taken()) return false;
   }

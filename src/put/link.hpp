@@ -64,6 +64,7 @@ class PutLink final : public Wire, private PutEventTaker {
   Status take_ended(std::size_t rail, const PutEvent& event);
   Status take_told(std::uint32_t bits);
   Status accept(PutWord word);
+  bool finds_silence();
   bool idle() const;
   Error explain(const Error& error) const;
   void fail(const Error& error);

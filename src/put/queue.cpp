@@ -18,6 +18,7 @@ PutQueue::PutQueue(PutPort& port, std::size_t rail, std::unique_ptr<Channel> cha
     : port_(&port),
       rail_(rail),
       ordered_(port.adapter(rail).limits().ordered),
+      silent_ms_(port.adapter(rail).limits().silent_ms),
       channel_(std::move(channel)),
       owners_(std::min(port.limits().outstanding, kMostOutstanding)) {
   waiting_.reserve(owners_.size());
@@ -41,6 +42,7 @@ void PutQueue::add(const Put& put, const PutOwner& owner, bool awaited) {
 
 void PutQueue::count_ended(Owner& put) {
   put.ended = true;
+  ++ended_;
   if (port_->rails() > 1) port_->shares().on_ended(rail_, put.bytes, now_ns());
 }
 
@@ -66,6 +68,15 @@ bool PutQueue::messages_taken() const {
       waiting_, [&](const Put& put) { return owner_of(put.number).owner.kind == PutOwner::Kind::Message; });
 }
 
+bool PutQueue::is_silent(std::int64_t now_ns) {
+  if (idle() || ended_ != ended_then_ || asked_ns_ == 0) {
+    ended_then_ = ended_;
+    asked_ns_ = idle() ? 0 : now_ns;
+    return false;
+  }
+  return silent_ms_ > 0 && now_ns - asked_ns_ > silent_ms_ * kNsPerMs;
+}
+
 bool PutQueue::carries_messages() const {
   for (std::uint64_t at = first_; at != next_; ++at) {
     const Owner& owner = owner_of(at);
@@ -81,6 +92,7 @@ void PutQueue::clear() {
   }
   first_ = next_;
   unreported_ = 0;
+  asked_ns_ = 0;
 }
 
 void PutQueues::keep(std::size_t rails) {

@@ -46,6 +46,9 @@ class PutQueue {
   bool messages_taken() const;
   // Returns whether all puts have ended.
   bool idle() const { return next_ == first_; }
+  // Returns whether puts are outstanding, and none has ended for as long as the adapter may be silent. The caller asks
+  // now and then, since the time counts from question to question.
+  bool is_silent(std::int64_t now_ns);
   // Returns whether puts of messages have not ended. What else was put, as credit, is of no use to a peer that left.
   bool carries_messages() const;
   // Forgets all puts, for a channel that was reset. Numbers go on.
@@ -63,13 +66,17 @@ class PutQueue {
 
   PutPort* port_;
   std::size_t rail_;
-  bool ordered_;  // the adapter's puts
+  bool ordered_;            // the adapter's puts
+  std::int64_t silent_ms_;  // PutLimits::silent_ms
   std::unique_ptr<Channel> channel_;
   std::vector<Put> waiting_;   // those that the adapter has not taken
   std::vector<Owner> owners_;  // of the puts first_ to next_, by number
   std::uint64_t first_ = 0;
   std::uint64_t next_ = 0;
   std::uint32_t unreported_ = 0;  // puts since the last one that reports
+  std::uint64_t ended_ = 0;       // puts that have ended so far
+  std::uint64_t ended_then_ = 0;  // at the last question whose answer was another
+  std::int64_t asked_ns_ = 0;     // when that was
 };
 
 template <typename Each>

@@ -54,6 +54,7 @@ VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port
   const std::uint32_t sends = std::clamp(std::bit_floor(share), kFewestSends, kMostSends);
   limits_ = {device_->inline_bytes(), port_.put_bytes,
              std::bit_floor(std::min(sends, static_cast<std::uint32_t>(most.max_qp_wr))), true};
+  limits_.silent_ms = settings.retries_ms();
   news_.port = port_.number;
   device_->subscribe(news_);
 }

@@ -138,7 +138,7 @@ Result<std::size_t> TestChannel::put(std::span<const Put> puts) {
 
 // Moves a piece of a put, of the first one where the network is ordered.
 bool TestChannel::step() {
-  if (state_ != State::Connected || pending_.empty()) return false;
+  if (state_ != State::Connected || pending_.empty() || (adapter_.silent && generation_ == 1)) return false;
   return move(network_.whims_.limits.ordered ? 0 : network_.random_() % pending_.size());
 }
 

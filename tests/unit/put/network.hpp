@@ -148,6 +148,7 @@ class TestAdapter final : public Adapter {
   int arms = 0;
   int polls = 0;
   bool down = false;        // its port: puts are lost, and new connections fail
+  bool silent = false;      // its first channels put nothing, and say nothing of that
   bool renamed = false;     // its address fits no peer's
   std::uint64_t bytes = 0;  // that have left it
 

@@ -53,6 +53,28 @@ TEST_P(PutRecoveries, BothEndsMayLoseTheirChannelsAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Orders, PutRecoveries, testing::Bool());
 
+// As soft-RoCE does now and then, once its port is up again.
+TEST(PutRecovery, AnAdapterThatForgetsItsPutsIsConnectedAgain) {
+  Whims whims;
+  whims.limits.silent_ms = 20;
+  Pair pair(shape_of(1, 4), whims);
+  pair.ends[0].adapter().silent = true;
+  std::vector<Stream> streams = streams_both_ways(pair, 9);
+  ASSERT_TRUE(drive(pair, [&] { return step_all(streams); })) << pair.error.message;
+  EXPECT_GT(pair.ends[0].link->counts().repeated, 0U);
+  EXPECT_EQ(pair.ends[1].link->counts().repeated, 0U) << "all that this end put had ended";
+}
+
+TEST(PutRecovery, APutMayTakeAsLongAsTheAdapterMayBeSilent) {
+  Whims whims;
+  whims.limits.silent_ms = 60'000;
+  Pair pair(shape_of(1, 4), whims);
+  pair.ends[0].adapter().silent = true;
+  std::vector<Stream> streams = streams_both_ways(pair, 9);
+  EXPECT_FALSE(drive(pair, [&] { return step_all(streams); }, 200)) << "nothing can arrive";
+  EXPECT_EQ(pair.error.message, "") << "and nothing is lost";
+}
+
 TEST(PutRecovery, MessagesArePutAgainAndCounted) {
   Whims whims;
   whims.lose_put = 4;
