@@ -29,6 +29,8 @@ static_assert(sizeof(SlotHeader) == 64);
 // The data is user memory, not a copy: the reader checks the owner's `aborted` counter afterwards.
 inline constexpr std::uint32_t kSlotReference = 1;
 inline constexpr std::uint32_t kSlotInline = 2;  // the data is in the header
+// For a pump: the receiver may name the place where it wants this reference (RecvFifo::landings).
+inline constexpr std::uint32_t kSlotLands = 4;
 // The data is at an address of the consumer's process: the producer is in it, too, or a pump put the data there. It is
 // valid only under RecvFifo::same_process. It is not 0, which zeroed headers have.
 inline constexpr std::uint32_t kLocalAddress = 0xFFFFFFFD;
@@ -43,8 +45,8 @@ struct RegionView {
 };
 inline constexpr std::uint32_t kMaximumRegions = 64;  // in a peer's table; index 0 is not used
 
-// A pump may put the data of message `sequence` here instead of in a slot: in the receiving step's own target. The step
-// posts it while it waits. The pump that used it makes the slot name the target's address.
+// A pump may put the data of message `sequence` here instead of in a slot: in the receiving step's own target. The pump
+// that used it makes the slot name the target's address.
 struct Landing {
   std::byte* target = nullptr;  // null: nothing posted
   std::uint32_t sequence = 0;
@@ -77,8 +79,12 @@ struct SendFifo {
 struct RecvFifo {
   const SlotHeader* slots = nullptr;
   Counter* consumed = nullptr;
-  const RegionView* regions = nullptr;     // the producer's region table, kMaximumRegions entries
-  Landing* landing = nullptr;              // null: no pump
+  const RegionView* regions = nullptr;  // the producer's region table, kMaximumRegions entries
+  Landing* landing = nullptr;           // null: no pump
+  // There are so many, by sequence. The one of 1 is posted by a step while it waits. More, a power of two, are posted
+  // ahead: a step posts those of the next messages of its lane, so that the pump can tell the sender.
+  std::uint32_t landings = 1;
+  std::uint32_t posted = 0;                // ahead: the sequence of the next message whose place will be posted
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
   bool same_process = false;               // only this process writes the slots

@@ -50,6 +50,8 @@ class Builder {
     step.source_buffer = op == StepOp::Recv ? Buffer::Output : Buffer::Input;
     step.target_buffer = op == StepOp::Send ? Buffer::Input : Buffer::Output;
     step.chunks = 1;
+    // Messages of a call do not overlap where they are received.
+    if (op == StepOp::Recv) step.flags = kLands;
     ++lowered_.lanes.back().step_count;
     return step;
   }

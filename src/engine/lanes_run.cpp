@@ -125,6 +125,7 @@ Status LanesRun::begin(Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};
   processor.read_device = resources_.read_device;
   processor.by_hand = &advance_handwritten;
+  launch.state.lands = launch.state.loop == HandwrittenLoop::None && !reduces(operation_->call.collective);
   resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
   return {};
 }

@@ -8,6 +8,7 @@
 #include "src/base/log.hpp"
 #include "src/fifo/access.hpp"
 #include "src/schedule/lower.hpp"
+#include "src/schedule/meaning.hpp"
 
 namespace wreath {
 
@@ -39,7 +40,7 @@ Result<Plan*> Plans::find(const Choice& choice, Rank root) {
 
 Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice, Rank root) {
   const Schedule schedule = choice.algorithm->build({choice.algorithm->collective, ranks_, root}, rank_);
-  auto lowered = lower(schedule, rank_, choice.data_lanes);
+  auto lowered = lower(schedule, rank_, choice.data_lanes, has_in_place(choice.algorithm->collective));
   if (!lowered) return lowered.error();
   if (lowered->lanes.size() > lanes_) {
     return Error{ErrorCode::InvalidArgument,

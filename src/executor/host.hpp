@@ -21,6 +21,7 @@ struct HostProcessor {
   // A block of this size stays in L1 between two kernels.
   static constexpr std::size_t kBlockBytes = 8192;
   static constexpr bool kStreams = true;
+  static constexpr bool kLands = true;
   static constexpr bool kTraces = true;
   // A combination in a slot would fetch the lines that the slot's reader holds.
   static constexpr bool kCombinesInSlots = false;

@@ -35,7 +35,7 @@ WREATH_HOST_DEVICE inline InPlace in_place(const SendFifo& fifo, std::uint32_t r
 // Writes into the header where the message at `data` is. Pumps get its address.
 WREATH_HOST_DEVICE inline void name_message(SlotHeader& slot, const SendFifo& fifo, const OperationState& /*operation*/,
                                             const std::byte* data, const MessageName& name) {
-  slot.flags = fifo.by_reference ? 0 : name.flags;
+  slot.flags = name.flags & (fifo.by_reference ? kSlotLands : kSlotReference);
   slot.region = fifo.by_reference ? kLocalAddress : name.region;
   slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(data) : name.offset;
 }
@@ -162,10 +162,22 @@ class LaneMessages {
   // Lets a pump put the message where it would be copied.
   WREATH_HOST_DEVICE void post_landing(const Ends& from, const Piece& target) {
     RecvFifo& fifo = in(from, 0);
-    if (fifo.landing == nullptr) return;
+    if (fifo.landing == nullptr || fifo.landings > 1) return;
     fifo.landing->sequence = fifo.next;
     fifo.landing->bytes = static_cast<std::uint32_t>(target.bytes);
     fifo.landing->target = target.data;
+  }
+
+  // Returns whether the FIFO wants places ahead, and has as many as it takes.
+  WREATH_HOST_DEVICE static bool has_places(const RecvFifo& fifo) {
+    return fifo.landings > 1 &&
+           static_cast<std::int32_t>(fifo.posted - fifo.next) >= static_cast<std::int32_t>(fifo.landings);
+  }
+  // Posts the place of the FIFO's next message without one, or that it has none (`target` is null).
+  WREATH_HOST_DEVICE static void post_ahead(RecvFifo& fifo, std::byte* target, std::uint64_t bytes) {
+    if (fifo.landings == 1) return;
+    fifo.landing[fifo.posted & (fifo.landings - 1)] = {target, fifo.posted, static_cast<std::uint32_t>(bytes)};
+    ++fifo.posted;
   }
 
   // Makes `to`, and `slot` if there is one, as the sum or copy of the sources.
@@ -260,7 +272,8 @@ class LaneMessages {
                                             const Piece& piece) {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
-    MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference, buffer};
+    const std::uint32_t lands = operation_.lands ? kSlotLands : 0;
+    MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference | lands, buffer};
     // Peers read at the address where there is no region.
     if (region == 0) {
       name.region = kPeerAddress;

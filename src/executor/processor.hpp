@@ -19,6 +19,8 @@
 //       Gives the size of the blocks in which both a target and a slot are written, so that each block stays near.
 //   kCombinesInSlots
 //       Says whether a combination straight into a slot costs no more than filling the slot afterwards.
+//   kLands
+//       Says whether messages may land where steps would copy them (OperationState::lands).
 //   kTraces
 //       Says whether handwritten loops keep what they do, where there is a trace.
 //   SourceList

@@ -27,6 +27,7 @@ enum class HandwrittenLoop : std::uint8_t {
 };
 
 inline constexpr std::uint64_t kNotBegun = ~std::uint64_t{0};
+inline constexpr std::uint32_t kNonePosted = ~std::uint32_t{0};
 
 // A lane in flight. Only the thread that drives the lane writes its state.
 struct LaneState {
@@ -56,6 +57,9 @@ struct LaneState {
   Fault fault = Fault::None;
   std::uint16_t fault_source = 0;  // index into sources
   std::int32_t fault_errno = 0;    // of Unreadable
+  // The places of the messages before this step of this tile were posted, where FIFOs take them ahead.
+  std::uint32_t posted_step = kNonePosted;
+  std::uint32_t posted_tile = 0;
   // The bytes of published messages. A message to several targets counts for each.
   std::uint64_t sent_bytes = 0;
 };
@@ -97,6 +101,8 @@ struct OperationState {
   // The plan and the processor set these fields.
   Conversions conversions{};
   bool step_major = false;  // Lowered::step_major
+  // Nothing is combined, so that messages may land where steps would copy them, here and at the peers.
+  bool lands = false;
   // Data for Output goes past the caches.
   bool streams_output = false;
   // The number of a lane's places in Scratch and Partial, each of one tile.

@@ -42,6 +42,7 @@ class StepRunner : private LaneMessages<Processor> {
   using typename Work::Piece;
   using typename Work::Sources;
   using Work::bytes_of;
+  using Work::in;
   using Work::lane_;
   using Work::operation_;
   using Work::plain;
@@ -54,9 +55,18 @@ class StepRunner : private LaneMessages<Processor> {
     std::uint32_t slot;
   };
 
-  WREATH_HOST_DEVICE Side source() const { return {step_.source_buffer, step_.source_part, step_.source_slot}; }
-  WREATH_HOST_DEVICE Side target() const { return {step_.target_buffer, step_.target_part, step_.target_slot}; }
-  WREATH_HOST_DEVICE Side sent() const { return step_.op == StepOp::Send ? source() : target(); }
+  WREATH_HOST_DEVICE static Side source_of(const Step& step) {
+    return {step.source_buffer, step.source_part, step.source_slot};
+  }
+  WREATH_HOST_DEVICE static Side target_of(const Step& step) {
+    return {step.target_buffer, step.target_part, step.target_slot};
+  }
+  WREATH_HOST_DEVICE static Side sent_of(const Step& step) {
+    return step.op == StepOp::Send ? source_of(step) : target_of(step);
+  }
+  WREATH_HOST_DEVICE Side source() const { return source_of(step_); }
+  WREATH_HOST_DEVICE Side target() const { return target_of(step_); }
+  WREATH_HOST_DEVICE Side sent() const { return sent_of(step_); }
   WREATH_HOST_DEVICE Ends from() const { return {step_.in_first, step_.in_count}; }
   WREATH_HOST_DEVICE Ends to() const { return {step_.out_first, step_.out_count}; }
   WREATH_HOST_DEVICE bool sends() const { return step_.out_count > 0; }
@@ -65,17 +75,22 @@ class StepRunner : private LaneMessages<Processor> {
   }
   WREATH_HOST_DEVICE bool reduces() const { return step_.op != StepOp::Recv && step_.op != StepOp::RecvSend; }
 
+  // Returns the elements of chunk i of a step, in a tile.
+  WREATH_HOST_DEVICE ElementRange range(const Step& step, const Side& side, std::uint32_t i, std::uint32_t tile) const {
+    const std::uint32_t part = step.chunks > 1 ? operation_.several[side.part + i] : side.part;
+    return operation_.geometry.range(side.buffer, part, lane_.data_lane, tile);
+  }
   WREATH_HOST_DEVICE ElementRange range(const Side& side, std::uint32_t i) const {
-    const std::uint32_t part = step_.chunks > 1 ? operation_.several[side.part + i] : side.part;
-    return operation_.geometry.range(side.buffer, part, lane_.data_lane, lane_.tile);
+    return range(step_, side, i, lane_.tile);
   }
 
-  WREATH_HOST_DEVICE std::uint64_t count() const {
-    const Side side = sent();
+  WREATH_HOST_DEVICE std::uint64_t count(const Step& step, std::uint32_t tile) const {
+    const Side side = sent_of(step);
     std::uint64_t elements = 0;
-    for (std::uint32_t i = 0; i < step_.chunks; ++i) elements += range(side, i).count;
+    for (std::uint32_t i = 0; i < step.chunks; ++i) elements += range(step, side, i, tile).count;
     return elements;
   }
+  WREATH_HOST_DEVICE std::uint64_t count() const { return count(step_, lane_.tile); }
 
   WREATH_HOST_DEVICE Piece piece(const Side& side, std::uint32_t i) const {
     return Work::piece_of(side.buffer, range(side, i), side.slot + i);
@@ -124,7 +139,58 @@ class StepRunner : private LaneMessages<Processor> {
     Work::post_landing(from(), piece(target(), 0));
   }
 
+  // Posts the places of the next messages of the lane's FIFOs ahead of their steps, as far as the FIFOs take them.
+  WREATH_HOST_DEVICE void post_ahead() {
+    if constexpr (Processor::kLands) {
+      if (!operation_.lands || in(from(), 0).landings == 1) return;
+      if (lane_.posted_step == kNonePosted) begin_to_post();
+      while (lane_.posted_step < lane_.end && post_next()) {
+      }
+    }
+  }
+
+  // The lane has taken no message yet of a FIFO that takes places ahead.
+  WREATH_HOST_DEVICE void begin_to_post() {
+    lane_.posted_step = lane_.first;
+    lane_.posted_tile = 0;
+    for (std::uint32_t index = lane_.first; index < lane_.end; ++index) {
+      const Step& step = operation_.steps[index];
+      const Ends ends{step.in_first, step.in_count};
+      for (std::uint32_t i = 0; i < ends.count; ++i) in(ends, i).posted = in(ends, i).next;
+    }
+  }
+
+  // Posts the places of the messages of one step and tile. Returns false where a FIFO has enough of them.
+  WREATH_HOST_DEVICE bool post_next() {
+    const Step& step = operation_.steps[lane_.posted_step];
+    const std::uint64_t elements = count(step, lane_.posted_tile);
+    const Ends ends{step.in_first, elements == 0 ? 0U : step.in_count};
+    for (std::uint32_t i = 0; i < ends.count; ++i) {
+      if (Work::has_places(in(ends, i))) return false;
+    }
+    Piece piece{};
+    if ((step.flags & kLands) != 0) {
+      piece = Work::piece_of(step.target_buffer, range(step, target_of(step), 0, lane_.posted_tile), step.target_slot);
+    }
+    for (std::uint32_t i = 0; i < ends.count; ++i) Work::post_ahead(in(ends, i), piece.data, piece.bytes);
+    go_on_posting(elements);
+    return true;
+  }
+
+  // Goes on in the order of next_step() and skip_step().
+  WREATH_HOST_DEVICE void go_on_posting(std::uint64_t elements) {
+    const std::uint32_t tiles = operation_.geometry.tiles;
+    if (operation_.step_major) {
+      if (elements > 0 && ++lane_.posted_tile < tiles) return;
+      lane_.posted_tile = 0;
+      ++lane_.posted_step;
+    } else if (++lane_.posted_step == lane_.end && ++lane_.posted_tile < tiles) {
+      lane_.posted_step = lane_.first;
+    }
+  }
+
   WREATH_HOST_DEVICE Advance receive() {
+    post_ahead();
     Sources sources(processor_);
     sources.from = from();
     sources.operands.messages = incoming_form();

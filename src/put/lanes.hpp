@@ -1,6 +1,7 @@
 // A lane of a link that puts: slots for the peer's messages, and what the pump knows of its own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,12 +22,21 @@ struct SentMessage {
   std::uint32_t bytes = 0;
   // Its puts that have not ended. A message that must be put again has one at least.
   std::uint32_t puts = 0;
+  bool landed = false;  // it goes to the place that the peer has named
+};
+
+// The place where the peer wants a message of this end.
+struct NamedPlace {
+  std::uint32_t sequence = 0;
+  std::uint32_t bytes = 0;
+  std::array<RemoteMemory, kMostRails> by_rail{};
 };
 
 // A peer's slots for messages of a lane, as far as this end knows them.
 struct PeerSlots {
   RailMemories small;  // empty where they are not known
   RailMemories large;
+  RailMemories places;       // here the peer wants the places of its messages named; empty where it has said nothing
   bool wants_small = false;  // asked for
   bool wants_large = false;
 };
@@ -40,8 +50,17 @@ struct PutLane {
         outgoing(port),
         small(port),
         large(port),
+        names(port),
         sent(mask + 1),
-        parts(mask + 1) {}
+        parts(mask + 1),
+        landings(shape.slot_count),
+        places(shape.slot_count),
+        naming(shape.slot_count),
+        named(shape.first_sequence) {
+    wire.recv.landing = landings.data();
+    wire.recv.landings = shape.slot_count;
+    wire.recv.posted = shape.first_sequence;
+  }
 
   WireLane& wire;
   const std::uint32_t mask;  // of a sequence: its place in a window
@@ -61,6 +80,10 @@ struct PutLane {
   SlotMemory small;
   SlotMemory large;
 
+  // In the first half the peer names the places where it wants messages of this end. In the second half this end writes
+  // down the places that it names to the peer.
+  SlotMemory names;
+
   // Returns the message of a sequence in the window.
   SentMessage& message(std::uint32_t sequence) { return sent[sequence & mask]; }
   const SentMessage& message(std::uint32_t sequence) const { return sent[sequence & mask]; }
@@ -70,6 +93,20 @@ struct PutLane {
 
   std::vector<SentMessage> sent;    // by sequence
   std::vector<std::uint8_t> parts;  // told by the peer, a bit each, by sequence
+
+  // The places of messages, by sequence: where lanes here want those of the peer, and where the peer wants those of
+  // this end.
+  std::vector<Landing> landings;
+  std::vector<NamedPlace> places;
+  std::vector<std::uint8_t> naming;  // 1 while the put of a name has not ended
+  std::uint32_t named;               // the posted places before this message were named, or had no need to be
+  bool declined = false;             // the peer was told that it need not wait for places
+  // Messages do not wait for their places: the peer has said that there are none, or so many others must go first after
+  // one that waited in vain. That number grows with each that does.
+  bool refused = false;
+  std::uint32_t skips = 0;
+  std::uint32_t skips_next = 1;
+  std::int64_t awaited_since_ns = 0;  // 0: no message waits
 };
 
 using PutLanes = std::vector<std::unique_ptr<PutLane>>;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,10 +20,10 @@ constexpr int kLingerMs = 2000;
 // messages, and one more of each kind when the window is full.
 constexpr std::uint32_t kNewCredits = 6;
 
-// Returns how many puts that tell may be under way to this end. All may go over one channel.
+// Returns how many puts that tell may be under way to this end, with the names of places. All may go over one channel.
 std::uint32_t most_tells(const FifoShape& shape, const PutLimits& limits) {
   const std::uint32_t parts = limits.ordered ? 0 : shape.slot_count * (kMostParts - 1);
-  return shape.lanes * (window_messages(shape) + parts + kNewCredits + kMostCredits);
+  return shape.lanes * (window_messages(shape) + parts + shape.slot_count + kNewCredits + kMostCredits);
 }
 
 }  // namespace
@@ -31,8 +32,9 @@ PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shap
     : peer_(peer),
       port_(std::move(port)),
       wires_(shape),
-      sender_(*port_, wires_.shape(), wires_, lanes_, queues_),
-      receiver_(wires_.shape(), lanes_),
+      landings_(*port_, wires_.shape(), wires_, lanes_, queues_, options.place_wait_ms),
+      sender_(*port_, wires_.shape(), wires_, lanes_, queues_, landings_),
+      receiver_(wires_.shape(), lanes_, landings_, port_->counts()),
       recovery_(*port_, queues_, sender_, receiver_, options.reconnect_ms) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) {
     lanes_.push_back(std::make_unique<PutLane>(*port_, wires_[i], wires_.shape()));
@@ -102,6 +104,7 @@ Result<std::size_t> PutLink::progress(bool /*expecting*/) {
   Status done = port_->poll();
   if (done && !broken_) done = recovery_.step(new_words_);
   if (done && !broken_ && recovery_.connected()) {
+    landings_.name_places();
     const auto sent = sender_.send_some(new_words_);
     if (sent) {
       moved_ += *sent;
@@ -145,10 +148,13 @@ Status PutLink::take_ended(std::size_t rail, const PutEvent& event) {
 
 Status PutLink::take_told(std::uint32_t bits) {
   if (broken_) return {};
-  const Told told = unpack(bits, port_->limits().told_bits);
+  Told told = unpack(bits, port_->limits().told_bits);
+  const bool names_place = told.lane >= kMostLanes;
+  if (names_place) told.lane -= kMostLanes;
   if (told.lane >= lanes_.size()) {
     return Error{ErrorCode::PeerLost, fmt::format("told word: lane is {}, must be below {}", told.lane, lanes_.size())};
   }
+  if (names_place) return landings_.on_told(told);
   if (told.part == kCreditPart) return sender_.on_credit(told);
   const auto published = receiver_.on_told(told);
   if (!published) return published.error();
@@ -196,17 +202,23 @@ bool PutLink::finds_silence() {
   bool found = false;
   for (PutQueue& queue : queues_.all()) {
     if (queue.idle() || !queue.is_silent(now_ns())) continue;
-    recovery_.on_lost(queue.rail(), {ErrorCode::PeerLost, fmt::format("the adapter has said nothing for {} ms of what "
-                                                                      "it was to put",
-                                                                      port_->adapter(queue.rail()).limits().silent_ms)});
+    recovery_.on_lost(queue.rail(),
+                      {ErrorCode::PeerLost, fmt::format("the adapter has said nothing for {} ms of what "
+                                                        "it was to put",
+                                                        port_->adapter(queue.rail()).limits().silent_ms)});
     found = true;
   }
   return found;
 }
 
-// Puts that the adapter did not take are tried again without an event.
+// Puts that the adapter did not take are tried again without an event. So is a message that waits for its place: it
+// waits so shortly that others get the core, and no sleep is made.
 bool PutLink::arm() {
   if (finds_silence() || (!broken_ && recovery_.waits_for_time())) return false;
+  if (!broken_ && landings_.any_waits()) {
+    ::sched_yield();
+    return false;
+  }
   for (const PutQueue& queue : queues_.all()) {
     if (!broken_ && !queue.all_taken()) return false;
   }
@@ -245,6 +257,7 @@ Status PutLink::on_word(Offer word) {
 
 Status PutLink::accept(PutWord word) {
   if (const auto* want = std::get_if<WantSlots>(&word)) {
+    WREATH_TRY(landings_.on_want(*want));
     const auto have = receiver_.on_want(*want);
     if (!have) return have.error();
     new_words_.emplace_back(*have);

@@ -12,7 +12,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x01505257;  // "WRP", version 1
+constexpr std::uint32_t kMagic = 0x02505257;  // "WRP", version 2
 constexpr std::size_t kChecksumAt = 24;
 constexpr std::size_t kEnd = 32;  // the rest is zero
 
@@ -50,9 +50,11 @@ Result<PutHeader> decode(std::span<const std::byte, kPutHeaderBytes> source, con
   if (header.bytes > shape.slot_bytes) return bad("bytes", header.bytes, "must be at most", shape.slot_bytes);
   const std::uint32_t most_parts = header.bytes <= kCopiedBytes ? 1 : kMostParts;
   if (header.parts == 0 || header.parts > most_parts) return bad("parts", header.parts, "must be 1 to", most_parts);
+  const std::uint32_t most_landed = header.bytes <= kCopiedBytes ? 0 : 1;
+  if (header.landed > most_landed) return bad("landed", header.landed, "must be at most", most_landed);
   if (!shape.checked && header.checksum != 0) return bad("checksum", header.checksum, "must be", 0);
   const auto zero = [](std::byte each) { return each == std::byte{0}; };
-  if (!std::all_of(at + 21, at + kChecksumAt, zero) || !std::all_of(at + kEnd, at + kPutHeaderBytes, zero)) {
+  if (!std::all_of(at + 22, at + kChecksumAt, zero) || !std::all_of(at + kEnd, at + kPutHeaderBytes, zero)) {
     return Error{ErrorCode::PeerLost,
                  fmt::format("message header: the bytes behind its fields are not 0 (lane {})", lane)};
   }

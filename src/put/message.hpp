@@ -42,7 +42,8 @@ struct Told {
   std::uint32_t since(std::uint32_t from) const { return (sequence - from) & sequence_mask(); }
 };
 static_assert(kCreditPart < (1U << Told::kPartBits));
-inline constexpr std::uint32_t kMostLanes = 1U << Told::kLaneBits;
+// A number of lanes that is not below this one tells of the place of a message: of lane - kMostLanes.
+inline constexpr std::uint32_t kMostLanes = 1U << (Told::kLaneBits - 1);
 inline constexpr std::uint32_t kFewestToldBits = Told::kLaneBits + Told::kPartBits + 6;
 
 // A window is four times the slots, and half of the sequences tell of what is behind it.
@@ -69,6 +70,7 @@ struct PutHeader {
   std::uint32_t signature = 0;
   std::uint32_t bytes = 0;     // of data
   std::uint8_t parts = 1;      // so many puts of the message tell
+  std::uint8_t landed = 0;     // 1: the data is in the place that the receiver has named, and not in a slot
   std::uint64_t checksum = 0;  // of the fields above and the data, where the shape says so
 
   // Lists the fields behind the magic number. All other bytes are zero.
@@ -80,6 +82,7 @@ struct PutHeader {
     visit(self.signature, 12);
     visit(self.bytes, 16);
     visit(self.parts, 20);
+    visit(self.landed, 21);
     visit(self.checksum, 24);
   }
   bool operator==(const PutHeader&) const = default;

@@ -72,7 +72,8 @@ WireCounts PutPort::wire_counts() const {
            {"doorbells", all.doorbells},
            {"completions", all.completions},
            {"registrations", registrations},
-           {"copied_bytes", all.copied_bytes}}};
+           {"copied_bytes", all.copied_bytes},
+           {"landed_bytes", all.landed_bytes}}};
 }
 
 Result<std::unique_ptr<Channel>> PutPort::make_channel(std::size_t rail, std::uint32_t tells, PutEventTaker& taker) {
@@ -186,6 +187,16 @@ Result<std::optional<PortMemory>> PutPort::find(const std::byte* data, std::size
     found.by_rail[rail] = at->registration;
   }
   return std::optional(found);
+}
+
+std::optional<RailMemories> PutPort::find_remote(const std::byte* data, std::size_t bytes) {
+  RailMemories names;
+  for (const auto& rail : rails_) {
+    const auto at = rail->registrations.find(data, bytes);
+    if (!at || !at->remote) return std::nullopt;
+    names.push_back(*at->remote);
+  }
+  return names;
 }
 
 SlotMemory::~SlotMemory() { port_.deregister_memory(registered_); }

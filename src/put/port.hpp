@@ -35,6 +35,9 @@ struct PutCounts {
   std::uint64_t bytes = 0;         // of all these messages
   std::uint64_t copied_bytes = 0;  // of those that were copied, also beside a header
 
+  std::uint64_t landed = 0;  // messages of peers that came to where their steps want them
+  std::uint64_t landed_bytes = 0;
+  std::uint64_t places = 0;    // that were named to peers
   std::uint64_t tails = 0;     // rests of messages that are longer than the largest put
   std::uint64_t repeated = 0;  // messages that were put again over new channels
   std::uint64_t credits = 0;
@@ -100,6 +103,8 @@ class PutPort {
   // Says that messages lie in this memory until remove_staging(). It is registered when the first one does.
   void add_staging(std::span<std::byte> memory);
   void remove_staging(const std::byte* begin);
+  // Returns what peers call memory of the caller into which they may put; nothing where an adapter does not let them.
+  std::optional<RailMemories> find_remote(const std::byte* data, std::size_t bytes);
   // Returns the registrations of the memory of a message; nothing where an adapter has none.
   Result<std::optional<PortMemory>> find(const std::byte* data, std::size_t bytes);
 

@@ -15,7 +15,7 @@ namespace wreath {
 
 // Says for what a put is.
 struct PutOwner {
-  enum class Kind : std::uint8_t { Probe, Message, Credit };
+  enum class Kind : std::uint8_t { Probe, Message, Credit, Place };
   Kind kind = Kind::Probe;
   std::uint16_t lane = 0;
   std::uint32_t sequence = 0;  // of the message

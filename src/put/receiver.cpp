@@ -64,9 +64,8 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
   const std::uint32_t sequence = window.end();
   std::uint8_t& parts = lane.parts[sequence & lane.mask];
   if (window.messages() > lane.mask || (parts & 1U) == 0) return std::size_t{0};
-  const std::byte* const slot = lane.small.data() + (sequence & lane.mask) * kSmallSlotBytes;
   std::array<std::byte, kPutHeaderBytes> copy;
-  std::copy_n(slot, kPutHeaderBytes, copy.begin());
+  std::copy_n(lane.small.data() + (sequence & lane.mask) * kSmallSlotBytes, kPutHeaderBytes, copy.begin());
   const auto header = decode(copy, shape_, lane.wire.recv.lane, sequence);
   if (!header) return header.error();
   if (std::bit_width(parts) > header->parts) {
@@ -74,14 +73,9 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
                     fmt::format("must be below {}", header->parts), header->lane);
   }
   if (std::popcount(parts) < header->parts) return std::size_t{0};
-  const bool large = header->bytes > kCopiedBytes;
-  if (!window.has_room(header->bytes) || (large && !lane.large.is_registered())) {
-    return bad_told("sequence", sequence, fmt::format("but there is no slot for {} bytes", header->bytes),
-                    header->lane);
-  }
-  const std::byte* const data =
-      large ? lane.large.data() + std::size_t{window.large_place()} * shape_.slot_bytes : slot + kPutHeaderBytes;
-  if (shape_.checked && checksum_of(*header, {data, header->bytes}) != header->checksum) {
+  const auto data = data_of(lane, *header);
+  if (!data) return data.error();
+  if (shape_.checked && checksum_of(*header, {*data, header->bytes}) != header->checksum) {
     return Error{ErrorCode::PeerLost,
                  fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong", sequence,
                              header->lane, header->bytes)};
@@ -93,8 +87,28 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
   message.lane = header->lane;
   message.signature = header->signature;
   message.bytes = header->bytes;
-  lane.wire.publish_received(message, data);
+  lane.wire.publish_received(message, *data);
+  counts_.landed += header->landed;
+  counts_.landed_bytes += header->landed == 0 ? 0 : header->bytes;
   return kPutHeaderBytes + header->bytes;
+}
+
+// Returns where the data of the lane's next message is.
+Result<const std::byte*> PutReceiver::data_of(const PutLane& lane, const PutHeader& header) const {
+  const WireWindow& window = lane.wire.received;
+  const bool large = header.bytes > kCopiedBytes;
+  if (!window.has_room(header.bytes) || (large && !lane.large.is_registered())) {
+    return bad_told("sequence", header.sequence, fmt::format("but there is no slot for {} bytes", header.bytes),
+                    header.lane);
+  }
+  if (header.landed == 0) {
+    return large ? lane.large.data() + std::size_t{window.large_place()} * shape_.slot_bytes
+                 : lane.small.data() + (header.sequence & lane.mask) * kSmallSlotBytes + kPutHeaderBytes;
+  }
+  const std::byte* const place = landings_.place_of(lane, header.sequence, header.bytes);
+  if (place != nullptr) return place;
+  return bad_told("sequence", header.sequence,
+                  fmt::format("and its {} bytes landed where no place was named", header.bytes), header.lane);
 }
 
 std::vector<LanePosition> PutReceiver::begin_again() {

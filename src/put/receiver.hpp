@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/put/landings.hpp"
 #include "src/put/lanes.hpp"
 #include "src/put/words.hpp"
 
@@ -13,7 +14,8 @@ namespace wreath {
 
 class PutReceiver {
  public:
-  PutReceiver(const FifoShape& shape, PutLanes& lanes) : shape_(shape), lanes_(lanes) {}
+  PutReceiver(const FifoShape& shape, PutLanes& lanes, const PutLandings& landings, PutCounts& counts)
+      : shape_(shape), lanes_(lanes), landings_(landings), counts_(counts) {}
 
   // Takes what a put of the peer told, unless it is credit. Returns the bytes that were published. Returns PeerLost
   // with the field for something that no correct peer tells or puts.
@@ -28,9 +30,12 @@ class PutReceiver {
   Status check_told(const PutLane& lane, const Told& told) const;
   // Publishes the lane's next message. Returns its bytes with its header's, or 0 where it is not here as a whole.
   Result<std::size_t> publish_next(PutLane& lane);
+  Result<const std::byte*> data_of(const PutLane& lane, const PutHeader& header) const;
 
   const FifoShape& shape_;
   PutLanes& lanes_;
+  const PutLandings& landings_;
+  PutCounts& counts_;
 };
 
 }  // namespace wreath

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "src/base/log.hpp"
 #include "src/base/region.hpp"
@@ -11,9 +12,7 @@
 
 namespace wreath {
 
-Registrations::Registrations(Adapter& adapter, bool remote) : adapter_(adapter), remote_(remote) {
-  add_release_watcher(*this);
-}
+Registrations::Registrations(Adapter& adapter) : adapter_(adapter) { add_release_watcher(*this); }
 
 Registrations::~Registrations() {
   remove_release_watcher(*this);
@@ -35,7 +34,9 @@ std::optional<RegisteredMemory> Registrations::find(const void* data, std::size_
   }
   if (last_.registration == 0) return std::nullopt;
   const auto at = static_cast<std::uint64_t>(first - last_.begin);
-  return RegisteredMemory{last_.registration, {last_.remote.address + at, last_.remote.key}};
+  RegisteredMemory found{last_.registration, last_.remote};
+  if (found.remote) found.remote->address += at;
+  return found;
 }
 
 // Returns the entry of the region that holds the memory, and makes it at the region's first use.
@@ -46,11 +47,14 @@ std::optional<Registrations::Entry> Registrations::registered(const std::byte* d
   Entry& entry = entries_[region->data()];
   if (entry.region == region->id()) return entry;
   entry = {region->id(), region->data(), region->bytes(), 0, {}};
-  const auto made = adapter_.register_memory({region->data(), region->bytes()}, remote_);
+  const std::span memory(region->data(), region->bytes());
+  auto made = adapter_.register_memory(memory, true);
+  const bool writable = static_cast<bool>(made);
+  if (!writable) made = adapter_.register_memory(memory, false);
   if (made) {
     ++made_;
     entry.registration = *made;
-    entry.remote = adapter_.name(*made);
+    if (writable) entry.remote = adapter_.name(*made);
   } else if (!told_) {
     told_ = true;
     log_warning("{}: {} of memory cannot be registered, and are copied: {}", adapter_.describe(),

@@ -17,15 +17,15 @@ namespace wreath {
 // Memory that is registered with an adapter.
 struct RegisteredMemory {
   std::uint64_t registration = 0;
-  RemoteMemory remote;  // names the first byte; peers may put there where the registrations are for peers
+  std::optional<RemoteMemory> remote;  // names the first byte to peers, where they may put
 };
 
 // Holds one adapter's registrations of regions. The adapter outlives it. Regions are released by any thread, and the
 // adapter's deregister_memory() is called there.
 class Registrations final : private ReleaseWatcher {
  public:
-  // `remote` lets peers put into the regions.
-  explicit Registrations(Adapter& adapter, bool remote = false);
+  // Peers may put into the regions, but for those that the adapter takes for reading alone.
+  explicit Registrations(Adapter& adapter);
   ~Registrations() override;
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
@@ -45,13 +45,12 @@ class Registrations final : private ReleaseWatcher {
     const std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::uint64_t registration = 0;  // 0: the adapter refused it
-    RemoteMemory remote;
+    std::optional<RemoteMemory> remote;
   };
   void before_release(const std::byte* begin) override;
   std::optional<Entry> registered(const std::byte* data, std::size_t bytes);
 
   Adapter& adapter_;
-  const bool remote_;
   bool told_ = false;  // of a refusal
   std::uint64_t made_ = 0;
   // The last found entry serves until any region is released.

@@ -74,7 +74,9 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
                                                       "long",
                                                       slot->sequence, lane.wire.send.lane, slot->region, slot->bytes)};
   }
+  if (!is_small(slot->bytes)) WREATH_TRY(landings_.prepare(lane));
   if (!knows_slots(lane, slot->bytes, words) || !has_room(lane, sequence, slot->bytes)) return false;
+  if (landings_.waits(lane, *slot)) return false;
   WREATH_TRY(keep(lane, *slot));
   put(lane, sequence);
   lane.wire.sent.add(slot->bytes);
@@ -88,7 +90,9 @@ bool PutSender::knows_slots(PutLane& lane, std::size_t bytes, std::vector<PutWor
   PeerSlots& peer = lane.peer;
   const bool large = !is_small(bytes);
   if (!peer.small.empty() && (!large || !peer.large.empty())) return true;
-  if (large ? !peer.wants_large : !peer.wants_small) words.emplace_back(WantSlots{lane.wire.send.lane, large});
+  if (large ? !peer.wants_large : !peer.wants_small) {
+    words.emplace_back(WantSlots{lane.wire.send.lane, large, large ? lane.names.remote() : RailMemories()});
+  }
   peer.wants_small = true;
   peer.wants_large = peer.wants_large || large;
   return false;
@@ -113,9 +117,17 @@ bool PutSender::has_room(const PutLane& lane, std::uint32_t sequence, std::uint3
 Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   WREATH_TRY(lane.outgoing.allocate(small_slots_bytes(shape_)));
   SentMessage& message = lane.message(slot.sequence);
-  message = {address_of(slot), {}, lane.wire.sent.large_place(), slot.bytes, 0};
+  message = {address_of(slot), {}, lane.wire.sent.large_place(), slot.bytes, 0, false};
+  message.landed = landings_.find(lane, slot.sequence, slot.bytes) != nullptr;
   std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
-  PutHeader header{slot.epoch, lane.wire.send.lane, slot.sequence, slot.signature, slot.bytes, 1, 0};
+  PutHeader header{slot.epoch,
+                   lane.wire.send.lane,
+                   slot.sequence,
+                   slot.signature,
+                   slot.bytes,
+                   1,
+                   message.landed ? std::uint8_t{1} : std::uint8_t{0},
+                   0};
   if (!limits_.ordered) header.parts = static_cast<std::uint8_t>(1 + data_puts(slot.bytes, limits_));
   if (shape_.checked) header.checksum = checksum_of(header, {message.data, message.bytes});
   encode(header, header_slot);
@@ -180,16 +192,17 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
   const SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const std::uint64_t each = part_bytes(message.bytes, limits_);
+  const NamedPlace* const place = message.landed ? landings_.find(lane, sequence, message.bytes) : nullptr;
   std::uint64_t offset = 0;
   for (std::uint32_t part = 1; offset < message.bytes; ++part) {
     Put put;
     put.from = message.data + offset;
     put.bytes = static_cast<std::uint32_t>(std::min(each, message.bytes - offset));
     PutQueue& queue = data_queue(number, sequence, part, put.bytes);
-    const RemoteMemory& slots = lane.peer.large[queue.rail()];
+    const RemoteMemory& target = place != nullptr ? place->by_rail[queue.rail()] : lane.peer.large[queue.rail()];
     put.registration = message.memory.by_rail[queue.rail()];
-    put.to = slots.address + std::uint64_t{message.place} * shape_.slot_bytes + offset;
-    put.key = slots.key;
+    put.to = target.address + (place != nullptr ? 0 : std::uint64_t{message.place} * shape_.slot_bytes) + offset;
+    put.key = target.key;
     if (!limits_.ordered) put.tells = pack({number, part, sequence, limits_.told_bits});
     queue.add(put, {PutOwner::Kind::Message, number, sequence}, false);
     if (part > 1 && put.bytes < each) ++port_.counts().tails;
@@ -200,6 +213,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
 void PutSender::on_ended(const PutOwner& owner) {
   PutLane& lane = *lanes_[owner.lane];
   if (owner.kind == PutOwner::Kind::Credit) --lane.credits;
+  if (owner.kind == PutOwner::Kind::Place) landings_.on_ended(owner);
   if (owner.kind != PutOwner::Kind::Message) return;
   --lane.message(owner.sequence).puts;
   release(lane);
@@ -268,6 +282,7 @@ Status PutSender::on_slots(const HaveSlots& slots) {
 }
 
 Status PutSender::resume(std::span<const LanePosition> positions) {
+  landings_.begin_again();
   std::vector<bool> named(lanes_.size());
   for (const LanePosition& at : positions) {
     named[at.lane] = true;

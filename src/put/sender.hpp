@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "src/put/landings.hpp"
 #include "src/put/lanes.hpp"
 #include "src/put/queue.hpp"
 #include "src/put/words.hpp"
@@ -14,8 +15,15 @@ namespace wreath {
 
 class PutSender {
  public:
-  PutSender(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues)
-      : port_(port), limits_(port.limits()), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues) {}
+  PutSender(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues,
+            PutLandings& landings)
+      : port_(port),
+        limits_(port.limits()),
+        shape_(shape),
+        wires_(wires),
+        lanes_(lanes),
+        queues_(queues),
+        landings_(landings) {}
 
   // Puts as over a port of one adapter from now on, since the peer has no more: it expects no more parts.
   void on_one_rail();
@@ -60,6 +68,7 @@ class PutSender {
   WireLanes& wires_;
   PutLanes& lanes_;
   PutQueues& queues_;
+  PutLandings& landings_;
   std::size_t turn_ = 0;    // the lane that goes first, for fairness
   std::size_t copied_ = 0;  // bytes in this call that no doorbell told of
   bool credit_waits_ = false;

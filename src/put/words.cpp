@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kVersion = 0x02505257;  // "WRP", version 2
+constexpr std::uint32_t kVersion = 0x03505257;  // "WRP", version 3
 enum class WordKind : std::uint8_t { Want = 1, Have = 2, Channels = 3, Ready = 4 };
 static_assert(kMostChannels * (kMostAddressBytes + 2) + 32 * 10 + 16 <= 8 * 1024, "a word is longer than 8 KiB");
 
@@ -73,7 +73,11 @@ Result<PutWord> read_slots(Reader& reader, WordKind kind, std::uint16_t lanes) {
   const auto lane = read_lane(reader, lanes);
   if (!lane) return lane.error();
   const bool large = reader.flag();
-  if (kind == WordKind::Want) return PutWord(WantSlots{*lane, large});
+  if (kind == WordKind::Want) {
+    auto places = large ? read_memories(reader) : Result<RailMemories>(RailMemories());
+    if (!places) return places.error();
+    return PutWord(WantSlots{*lane, large, *std::move(places)});
+  }
   HaveSlots have{*lane, {}, {}};
   for (RailMemories* each : {&have.small, &have.large}) {
     if (each == &have.large && !large) break;
@@ -125,6 +129,7 @@ struct WordWriter {
     kind(WordKind::Want);
     lane(word.lane);
     flag(word.large);
+    if (word.large) write(writer, word.places);
   }
   void operator()(const HaveSlots& word) const {
     kind(WordKind::Have);

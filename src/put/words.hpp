@@ -27,10 +27,12 @@ struct PutOffer {
   RailMemories small;         // the small slots of lane 0
 };
 
-// The sender has messages for a lane and knows no slots of it, or none for large messages.
+// The sender has messages for a lane and knows no slots of it, or none for large messages. The receiver may name places
+// of large ones in the sender's memory `places` (landings.hpp).
 struct WantSlots {
   std::uint16_t lane = 0;
   bool large = false;
+  RailMemories places{};  // empty where it is not large
 };
 // These are the slots of a lane. They stay.
 struct HaveSlots {

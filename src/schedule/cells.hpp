@@ -56,6 +56,10 @@ class Cells {
     return cells_[cell].state == State::Defined ? &cells_[cell].value : nullptr;
   }
   std::uint32_t version(std::uint32_t cell) const { return cells_[cell].version; }
+  // Returns whether the cell was written since reset(), or was read and not written since.
+  bool is_touched(std::uint32_t cell) const {
+    return cells_[cell].writer != kUnlimited || cells_[cell].reads != kUnlimited;
+  }
 
   // Returns the value as `lane` reads it now. Returns null with a fault where there is no value, or nothing orders its
   // write before this read.

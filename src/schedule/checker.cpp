@@ -243,6 +243,10 @@ bool Checker::do_first_part(std::uint32_t lane, const MachineStep& linked) {
     Value result{};
     if (!compute(lane, step, i, result) || !settle(result, at.target.buffer)) return false;
     carried_[lane] = result;
+    if ((step.flags & kLands) != 0 && cells_.is_touched(at.target.cell)) {
+      return fault(fmt::format("takes a message that may have landed in {} before that was read or written",
+                               cells_.describe(at.target.cell)));
+    }
     // A copy onto itself (in place) moves nothing. A sum of one rank may still be divided.
     if (step.op == StepOp::Copy && at.source.cell == at.target.cell && !dead && !sums_) continue;
     if (!cells_.store(clocks_, lane, at.target.cell, dead ? nullptr : &result, fault_)) return false;

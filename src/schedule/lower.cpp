@@ -1,5 +1,5 @@
-// The passes check, fuse neighbours, cut long messages, mark dead targets, and repeat all for each data lane as 32-byte
-// steps.
+// The passes check, fuse neighbours, cut long messages, mark dead targets and landings, and repeat all for each data
+// lane as 32-byte steps.
 #include "src/schedule/lower.hpp"
 
 #include <fmt/format.h>
@@ -27,6 +27,7 @@ struct Draft {
   std::vector<Rank> to;
   bool staged = false;
   bool dead = false;
+  bool lands = false;
 };
 using DraftLane = std::vector<Draft>;
 
@@ -154,6 +155,38 @@ void mark_dead_targets(std::vector<DraftLane>& lanes) {
   }
 }
 
+// Returns whether the draft reads or writes the chunk of Output, or memory that may be the same.
+bool touches(const Draft& draft, Chunk chunk, bool in_place) {
+  const auto same = [&](Chunk other) {
+    return other.part == chunk.part && (other.buffer == Buffer::Output || (in_place && other.buffer == Buffer::Input));
+  };
+  return std::any_of(draft.source.begin(), draft.source.end(), same) ||
+         std::any_of(draft.target.begin(), draft.target.end(), same);
+}
+
+// Returns whether the draft receives into a place of Output that no draft before it touches. Lanes are not in order, so
+// none of another lane may.
+bool may_land(const std::vector<DraftLane>& lanes, std::size_t lane, std::size_t index, bool in_place) {
+  const Draft& draft = lanes[lane][index];
+  const bool receives = draft.op == StepOp::Recv || draft.op == StepOp::RecvSend;
+  if (!receives || draft.form != Form::Data || draft.target.size() != 1) return false;
+  const Chunk chunk = draft.target[0];
+  if (chunk.buffer != Buffer::Output) return false;
+  for (std::size_t other = 0; other < lanes.size(); ++other) {
+    const std::size_t end = other == lane ? index : lanes[other].size();
+    for (std::size_t i = 0; i < end; ++i) {
+      if (touches(lanes[other][i], chunk, in_place)) return false;
+    }
+  }
+  return true;
+}
+
+void mark_landings(std::vector<DraftLane>& lanes, bool in_place) {
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (std::size_t i = 0; i < lanes[lane].size(); ++i) lanes[lane][i].lands = may_land(lanes, lane, i, in_place);
+  }
+}
+
 bool is_local(const DraftLane& lane) {
   return std::all_of(lane.begin(), lane.end(), [](const Draft& each) { return each.from.empty() && each.to.empty(); });
 }
@@ -196,8 +229,9 @@ class Emitter {
   void emit(const Draft& draft, std::size_t base, std::size_t own) {
     Step step{};
     step.op = draft.op;
-    step.flags = static_cast<std::uint8_t>((draft.staged ? kStaged : 0) | (draft.dead ? kTargetDead : 0) |
-                                           (draft.form == Form::Partial ? kPartialIncoming : 0));
+    step.flags =
+        static_cast<std::uint8_t>((draft.staged ? kStaged : 0) | (draft.dead ? kTargetDead : 0) |
+                                  (draft.form == Form::Partial ? kPartialIncoming : 0) | (draft.lands ? kLands : 0));
     step.chunks = static_cast<std::uint16_t>(std::max(draft.source.size(), draft.target.size()));
     if (!draft.source.empty()) {
       step.source_buffer = draft.source[0].buffer;
@@ -250,7 +284,7 @@ class Emitter {
 
 }  // namespace
 
-Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes) {
+Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes, bool in_place) {
   if (data_lanes < 1 || static_cast<std::size_t>(data_lanes) * schedule.lanes().size() > kMaximumIndex) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("data lanes: {} of {} lanes each", data_lanes, schedule.lanes().size())};
@@ -260,6 +294,7 @@ Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes) {
   for (const Lane& lane : schedule.lanes()) strands.push_back(cut(fuse(lane)));
   for (DraftLane& strand : strands) stage_sends_of_own(strand);
   mark_dead_targets(strands);
+  mark_landings(strands, in_place);
   Emitter emitter(schedule, me, data_lanes);
   emitter.emit(strands);
   return emitter.finish();

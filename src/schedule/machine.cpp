@@ -87,7 +87,7 @@ class Linker {
 
   static std::string fault_of(const Lowered& program, const Step& step) {
     if (step.op > StepOp::LoadReduceSend) return fmt::format("unknown operation {}", static_cast<int>(step.op));
-    if ((step.flags & ~(kStaged | kTargetDead | kPartialIncoming)) != 0)
+    if ((step.flags & ~(kStaged | kTargetDead | kPartialIncoming | kLands)) != 0)
       return fmt::format("unknown flags {}", step.flags);
     if (step.source_buffer > Buffer::Partial || step.target_buffer > Buffer::Partial) return "unknown buffer";
     const StepOp first = first_part(step.op);
@@ -102,6 +102,10 @@ class Linker {
       return "its messages out lie beyond the table";
     }
     if (first == StepOp::LoadReduce && step.own_place > step.in_count) return "its own place is beyond the messages";
+    const bool receives = first == StepOp::Recv && step.target_buffer == Buffer::Output && step.chunks == 1;
+    if ((step.flags & kLands) != 0 && (!receives || (step.flags & kPartialIncoming) != 0)) {
+      return fmt::format("{} lands, and receives no data for one place of Output", name(step.op));
+    }
     return fault_of_chunks(program, step);
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/schedule/lower.hpp"
+#include "src/schedule/meaning.hpp"
 #include "src/schedule/shapes.hpp"
 #include "wreath/plan.hpp"
 
@@ -109,6 +110,7 @@ std::string show(const Lowered& program, const Step& step, std::uint16_t lane) {
   if (has_first_part(step.op) && has_send(step.op)) text += fmt::format("; send to {}", out);
   if ((step.flags & kStaged) != 0) text += "  (staged)";
   if ((step.flags & kTargetDead) != 0) text += "  (target dead)";
+  if ((step.flags & kLands) != 0) text += "  (lands)";
   return fmt::format("{:<17} {}", name(step.op), text);
 }
 
@@ -153,7 +155,8 @@ Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem
   if (rank < 0 || rank >= problem.ranks)
     return invalid(fmt::format("rank {}: there are {} ranks, from 0", rank, problem.ranks));
   if (shape.element_bytes == 0) return invalid("elements of 0 bytes");
-  Result<Lowered> program = lower(algorithm.build(problem, rank), rank, shape.data_lanes);
+  Result<Lowered> program =
+      lower(algorithm.build(problem, rank), rank, shape.data_lanes, has_in_place(algorithm.collective));
   if (!program) return program.error();
   const Shapes shapes({algorithm.collective, problem.ranks, algorithm.traits, program->parts, program->data_lanes},
                       point_of(problem, shape));

@@ -31,6 +31,9 @@ enum StepFlag : std::uint8_t {
   kTargetDead = 2,
   // Received messages are Partial.
   kPartialIncoming = 4,
+  // Nothing touches the target, which is in Output, before this step: the message may land there as soon as the
+  // operation has begun.
+  kLands = 8,
 };
 
 struct Step {

@@ -92,7 +92,8 @@ Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem
   if (problem.ranks < 1 || !is_rank || !algorithm.supports(problem)) return unsupported(algorithm, problem);
   std::vector<Lowered> programs;
   for (Rank rank = 0; rank < problem.ranks; ++rank) {
-    Result<Lowered> lowered = lower(algorithm.build(problem, rank), rank, data_lanes);
+    Result<Lowered> lowered =
+        lower(algorithm.build(problem, rank), rank, data_lanes, has_in_place(algorithm.collective));
     if (!lowered) return in_problem(algorithm, problem, lowered.error());
     programs.push_back(*std::move(lowered));
   }

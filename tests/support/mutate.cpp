@@ -160,6 +160,10 @@ bool flip_dead(Spot& at) {
   at.step().flags ^= kTargetDead;
   return has_target(at.step());
 }
+bool flip_lands(Spot& at) {
+  at.step().flags ^= kLands;
+  return first_part(at.step().op) == StepOp::Recv;
+}
 bool own_place(Spot& at) {
   return first_part(at.step().op) == StepOp::LoadReduce && nudge(at.step().own_place, at.dice);
 }
@@ -204,6 +208,7 @@ constexpr Edit kEdits[] = {
     {"flip kStaged", flip_staged},
     {"flip kTargetDead", flip_dead},
     {"flip kPartialIncoming", flip_form},
+    {"flip kLands", flip_lands},
     {"own place +-1", own_place},
     {"first message in +-1", first_in},
     {"first message out +-1", first_out},

@@ -104,6 +104,7 @@ class BlockProcessor {
   static constexpr std::size_t kBlockBytes = 1U << 20;
   static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
+  static constexpr bool kLands = false;
   static constexpr bool kTraces = false;
   static constexpr bool kKeepsSources = true;
   static constexpr std::size_t kPulledBytes = 0;

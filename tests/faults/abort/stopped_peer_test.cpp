@@ -2,6 +2,8 @@
 // into the buffers afterwards. The peer, continued, must not succeed with the new bytes.
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <optional>
 
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
@@ -66,16 +68,26 @@ class Buffers {
   std::vector<float> vectors_[2];
 };
 
-// Makes calls until the communicator fails. Returns how often a call succeeded with wrong data.
-int reduce_until_failure(Communicator& communicator, Buffers& buffers, bool check, std::atomic<int>& calls) {
-  const auto n = static_cast<float>(communicator.ranks());
+Status reduce(Communicator& communicator, Buffers& buffers) {
+  return communicator.all_reduce(std::span<const float>(buffers.input), buffers.output);
+}
+// Rank 0 gives its input to all. Adapters put it where the ranks want it.
+Status broadcast(Communicator& communicator, Buffers& buffers) {
+  return communicator.broadcast(buffers.input.data(), buffers.output.data(), buffers.input.size(), DataType::Float32,
+                                0);
+}
+
+// Makes calls until the communicator fails. Returns how often a call succeeded with other data than `expected`.
+int call_until_failure(const std::function<Status()>& call, const Buffers& buffers, std::optional<float> expected,
+                       std::atomic<int>& calls) {
   int wrong = 0;
   for (;; ++calls) {
-    const Status status = communicator.all_reduce(std::span<const float>(buffers.input), buffers.output);
-    if (!status) return wrong;
-    if (check && !Buffers::all(buffers.output, n * (n + 1) / 2)) ++wrong;
+    if (!call()) return wrong;
+    if (expected && !Buffers::all(buffers.output, *expected)) ++wrong;
   }
 }
+
+constexpr float kSum = kRanks * (kRanks + 1) / 2.0F;
 
 void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) {
   const std::int64_t start_ns = now_ns();
@@ -99,7 +111,10 @@ WREATH_ROLE(aborting) {
     std::atomic<int> calls{0};
     std::atomic<int> wrong{0};
     const bool stopped = child.rank() == i % child.ranks();
-    std::thread caller([&] { wrong = reduce_until_failure(*communicator, buffers, stopped, calls); });
+    const bool broadcasts = child.number("broadcasts") != 0;
+    const auto call = [&] { return (broadcasts ? broadcast : reduce)(*communicator, buffers); };
+    const auto expected = stopped ? std::optional(broadcasts ? 1.0F : kSum) : std::nullopt;
+    std::thread caller([&] { wrong = call_until_failure(call, buffers, expected, calls); });
     eventually(20'000, [&] { return calls > 2 || !communicator->error(); });
     if (const Status early = communicator->error(); !early) child.failed(early.error());
     child.report("running");
@@ -123,6 +138,7 @@ struct Case {
   std::string memory = "ordinary";
   bool single_copy = false;  // peers read ordinary memory in place
   bool freed = false;        // after the abort
+  bool broadcasts = false;   // and does not reduce
 };
 
 class StoppedPeer : public ::testing::TestWithParam<Case> {};
@@ -167,6 +183,7 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
            {"memory", shape.memory},
            {"devices", shape.memory == "device" ? "host" : ""},
            {"freed", shape.freed ? "1" : "0"},
+           {"broadcasts", shape.broadcasts ? "1" : "0"},
            {"rounds", std::to_string(count)}},
           {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy          ? "1"
                                         : shape.memory == "device" ? "auto"
@@ -191,7 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"},
                       Case{"small_verbs", "verbs", 16}, Case{"medium_verbs", "verbs", 64 << 10},
                       Case{"allocated_verbs", "verbs", 64 << 10, "allocated"}, Case{"small_ofi", "ofi", 16},
-                      Case{"medium_ofi", "ofi", 64 << 10}, Case{"allocated_ofi", "ofi", 64 << 10, "allocated"}),
+                      Case{"medium_ofi", "ofi", 64 << 10}, Case{"allocated_ofi", "ofi", 64 << 10, "allocated"},
+                      Case{"landed_verbs", "verbs", 512 << 10, "allocated", false, false, true},
+                      Case{"landed_ofi", "ofi", 512 << 10, "allocated", false, false, true}),
     [](const auto& shape) { return shape.param.name; });
 
 // The ranks are threads, whose buffers peers read by address.
@@ -209,8 +228,10 @@ TEST(Abort, OfARankThatIsAThreadLeavesItsBuffersAlone) {
       buffers.back()->fill(static_cast<float>(rank + 1), 0);
     }
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
-      callers.emplace_back(
-          [&, rank] { wrong += reduce_until_failure(ranks[rank], *buffers[rank], rank != 0, calls[rank]); });
+      const auto call = [&, rank] { return reduce(ranks[rank], *buffers[rank]); };
+      callers.emplace_back([&, rank, call] {
+        wrong += call_until_failure(call, *buffers[rank], rank != 0 ? std::optional(kSum) : std::nullopt, calls[rank]);
+      });
     }
     eventually(20'000, [&] { return calls[0] > 1; });
     std::this_thread::sleep_for(std::chrono::microseconds(i * 737 % 5'000));

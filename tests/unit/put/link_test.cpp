@@ -171,7 +171,8 @@ TEST(PutLink, SlotsOfALaneAreMadeWhenItsFirstMessageNeedsThem) {
   EXPECT_EQ(pair.network.registrations(), at_first);
   small.add(kSlotBytes, Way::Staged);
   ASSERT_TRUE(carry(pair, small));
-  EXPECT_EQ(pair.network.registrations(), at_first + 2);  // large slots there, staging here
+  EXPECT_EQ(pair.network.registrations(),
+            at_first + 4);  // large slots there, staging here, names of places at both ends
 }
 
 TEST(PutLink, WordsThatWaitHoldUpOnlyTheirLane) {

@@ -117,7 +117,7 @@ bool Stream::send_one() {
   slot.epoch = pair_.shape.epoch;
   slot.signature = lane_ + 7;
   slot.bytes = static_cast<std::uint32_t>(message.bytes);
-  slot.flags = 0;
+  slot.flags = message.way == Way::Registered ? kSlotLands : 0;
   slot.region = kLocalAddress;
   slot.offset = reinterpret_cast<std::uintptr_t>(data);
   publish(send_);
@@ -142,27 +142,58 @@ void Stream::take_all() {
   }
 }
 
+void Stream::post_places() {
+  while (wants_ && recv_.posted - first_ < messages_.size() && recv_.posted - recv_.next < recv_.landings) {
+    Message& message = messages_[recv_.posted - first_];
+    if (message.bytes >= kLeastLandedBytes && registers_) {
+      message.registered_place = allocate(message.bytes).value();
+      message.place = message.registered_place.as<std::byte>();
+    } else if (message.bytes >= kLeastLandedBytes) {
+      message.ordinary_place.resize(message.bytes);
+      message.place = message.ordinary_place;
+    }
+    recv_.landing[recv_.posted & (recv_.landings - 1)] = {message.place.data(), recv_.posted,
+                                                          static_cast<std::uint32_t>(message.place.size())};
+    ++recv_.posted;
+  }
+}
+
 void Stream::take_one() {
+  post_places();
   const SlotHeader* slot = peek(recv_);
   if (slot == nullptr || !wrong_.empty()) return;
   if (seen_ == messages_.size()) {
     wrong_ = fmt::format("lane {}: message {} was never sent", lane_, slot->sequence);
     return;
   }
-  const Message& message = messages_[seen_];
+  Message& message = messages_[seen_];
   const Located located = locate(recv_, *slot);
+  check(message, *slot, located.data);
+  if (!message.place.empty() && located.data == message.place.data()) ++landed_;
+  std::ranges::fill(message.place, std::byte{0xDD});
+  consume(recv_);
+  if (++seen_ == messages_.size()) check_places();
+}
+
+void Stream::check(const Message& message, const SlotHeader& slot, const std::byte* data) {
   const auto number = static_cast<std::uint32_t>(seen_);
-  if (slot->sequence != first_ + number || slot->bytes != message.bytes || slot->signature != lane_ + 7) {
-    wrong_ = fmt::format("lane {}: message {} has sequence {}, {} bytes, signature {}", lane_, seen_, slot->sequence,
-                         slot->bytes, slot->signature);
+  if (slot.sequence != first_ + number || slot.bytes != message.bytes || slot.signature != lane_ + 7) {
+    wrong_ = fmt::format("lane {}: message {} has sequence {}, {} bytes, signature {}", lane_, seen_, slot.sequence,
+                         slot.bytes, slot.signature);
   }
   for (std::size_t i = 0; i < message.bytes && wrong_.empty(); ++i) {
-    if (located.data[i] != pattern(lane_, number, i)) {
-      wrong_ = fmt::format("lane {}: message {} of {} bytes differs at {}", lane_, seen_, message.bytes, i);
-    }
+    if (data[i] == pattern(lane_, number, i)) continue;
+    wrong_ = fmt::format("lane {}: message {} of {} bytes differs at {}", lane_, seen_, message.bytes, i);
   }
-  consume(recv_);
-  ++seen_;
+}
+
+// The places are their owner's again once the messages are consumed.
+void Stream::check_places() {
+  for (std::size_t i = 0; i < messages_.size() && wrong_.empty(); ++i) {
+    const auto own = [](std::byte each) { return each == std::byte{0xDD}; };
+    if (std::ranges::all_of(messages_[i].place, own)) continue;
+    wrong_ = fmt::format("lane {}: the place of message {} was written after that was consumed", lane_, i);
+  }
 }
 
 std::vector<Stream> streams_both_ways(Pair& pair, int messages) {

@@ -69,6 +69,14 @@ class Stream {
   Stream(Stream&&) = default;
   Stream(const Stream&) = delete;
   void add(std::size_t bytes, Way way) { messages_.emplace_back(bytes, way); }
+  // From now on the receiver wants all messages of kLeastLandedBytes or more in places of its own, and posts these
+  // ahead. They are registered or not.
+  void want_places(bool registered) {
+    wants_ = true;
+    registers_ = registered;
+  }
+  // Posts the places of the next messages, as lanes do.
+  void post_places();
   // Publishes and takes what can be. Memory that was given back is overwritten at once.
   void send_all();
   void take_all();
@@ -78,6 +86,7 @@ class Stream {
   bool given_back() const { return released_ == messages_.size(); }
   std::size_t sent() const { return sent_; }
   std::size_t seen() const { return seen_; }
+  std::size_t landed() const { return landed_; }
   const std::string& wrong() const { return wrong_; }
 
  private:
@@ -87,9 +96,14 @@ class Stream {
     Way way;
     std::vector<std::byte> ordinary;
     Memory registered;
+    std::vector<std::byte> ordinary_place;
+    Memory registered_place;
+    std::span<std::byte> place;  // of the two
   };
   bool send_one();
   void overwrite_given_back();
+  void check(const Message& message, const SlotHeader& slot, const std::byte* data);
+  void check_places();
 
   Pair& pair_;
   PutLink& from_;
@@ -101,6 +115,9 @@ class Stream {
   std::size_t sent_ = 0;
   std::size_t seen_ = 0;
   std::size_t released_ = 0;
+  std::size_t landed_ = 0;
+  bool wants_ = false;
+  bool registers_ = false;
   std::string wrong_;
 };
 

@@ -42,6 +42,7 @@ std::vector<Stream> random_streams(Pair& pair, std::mt19937& random) {
   for (std::uint16_t lane = 0; lane < pair.shape.lanes; ++lane) {
     for (const int from : {0, 1}) {
       streams.emplace_back(pair, from, lane);
+      if (random() % 3 != 0) streams.back().want_places(random() % 4 != 0);
       for (auto left = random() % 12; left > 0; --left) {
         const std::size_t bytes = random() % 2 == 0
                                       ? one_of(random, {0, 1, 156, 157, 4095, 4096, 4097, 5001, kSlotBytes})
@@ -60,6 +61,7 @@ void run(std::uint32_t seed) {
   shape.checked = random() % 4 == 0;
   PutOptions options;
   options.channels = one_of(random, {1, 1, 2, 4});
+  options.place_wait_ms = one_of(random, {0, 1, 20});
   const Whims whims = whims_of(random, seed);
   const int rails = static_cast<int>(one_of(random, {1, 1, 2, 3}));
   Pair pair(shape, whims, options, rails);

@@ -71,7 +71,9 @@ TEST(PutRecovery, APutMayTakeAsLongAsTheAdapterMayBeSilent) {
   Pair pair(shape_of(1, 4), whims);
   pair.ends[0].adapter().silent = true;
   std::vector<Stream> streams = streams_both_ways(pair, 9);
-  EXPECT_FALSE(drive(pair, [&] { return step_all(streams); }, 200)) << "nothing can arrive";
+  EXPECT_FALSE(drive(
+      pair, [&] { return step_all(streams); }, 200))
+      << "nothing can arrive";
   EXPECT_EQ(pair.error.message, "") << "and nothing is lost";
 }
 

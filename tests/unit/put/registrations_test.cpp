@@ -24,7 +24,7 @@ class CountingAdapter final : public Adapter {
   PutLimits limits() const override { return {}; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override {
     ++asked;
-    if (refuses) return Error{ErrorCode::System, "RLIMIT_MEMLOCK is 64K"};
+    if (refuses || (remote && refuses_peers)) return Error{ErrorCode::System, "RLIMIT_MEMLOCK is 64K"};
     remotes += remote ? 1 : 0;
     registered[++last] = memory;
     return last;
@@ -44,6 +44,7 @@ class CountingAdapter final : public Adapter {
   std::optional<std::string> trouble() override { return std::nullopt; }
 
   bool refuses = false;
+  bool refuses_peers = false;
   int asked = 0;
   int remotes = 0;
   std::uint64_t last = 0;
@@ -60,24 +61,28 @@ TEST(Registrations, RegisterEachRegionOnce) {
     for (const Memory* memory : {&one, &two}) {
       const auto whole = registrations.find(memory->data(), kBytes);
       const auto part = registrations.find(memory->data() + 100, kBytes - 100);
-      ASSERT_TRUE(whole && part);
+      ASSERT_TRUE(whole && part && whole->remote && part->remote);
       EXPECT_EQ(part->registration, whole->registration);
-      EXPECT_EQ(whole->remote.address, reinterpret_cast<std::uintptr_t>(memory->data()));
-      EXPECT_EQ(part->remote.address, whole->remote.address + 100);
-      EXPECT_EQ(part->remote.key, 100 + whole->registration);
+      EXPECT_EQ(whole->remote->address, reinterpret_cast<std::uintptr_t>(memory->data()));
+      EXPECT_EQ(part->remote->address, whole->remote->address + 100);
+      EXPECT_EQ(part->remote->key, 100 + whole->registration);
     }
   }
   EXPECT_EQ(adapter.asked, 2);
-  EXPECT_EQ(adapter.remotes, 0);
+  EXPECT_EQ(adapter.remotes, 2) << "peers may put there";
   EXPECT_EQ(registrations.count(), 2u);
 }
 
-TEST(Registrations, AreForPeersWhereAskedFor) {
+// Memory that may only be read cannot be written by peers.
+TEST(Registrations, AreForReadingAloneWhereTheAdapterRefusesPeers) {
   CountingAdapter adapter;
-  Registrations registrations(adapter, true);
+  adapter.refuses_peers = true;
+  Registrations registrations(adapter);
   const Memory memory = allocate(kBytes).value();
-  EXPECT_TRUE(registrations.find(memory.data(), 1));
-  EXPECT_EQ(adapter.remotes, 1);
+  const auto found = registrations.find(memory.data(), kBytes);
+  ASSERT_TRUE(found);
+  EXPECT_NE(found->registration, 0U);
+  EXPECT_FALSE(found->remote);
 }
 
 TEST(Registrations, TakeNoOrdinaryMemory) {
@@ -160,7 +165,7 @@ TEST(Registrations, TellOfARefusalOnce) {
   testing::internal::CaptureStderr();
   for (const Memory* memory : {&one, &two, &one, &two}) EXPECT_FALSE(registrations.find(memory->data(), kBytes));
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(adapter.asked, 2);
+  EXPECT_EQ(adapter.asked, 4) << "once with peers, and once without";
   EXPECT_THAT(told, testing::HasSubstr("counted port 1: 64K of memory cannot be registered"));
   EXPECT_EQ(told.find("cannot be registered"), told.rfind("cannot be registered"));
   EXPECT_EQ(registrations.count(), 0u);

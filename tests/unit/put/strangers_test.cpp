@@ -69,7 +69,8 @@ TEST(PutStranger, ToldWordsAreChecked) {
     EXPECT_EQ(peek(victim.pair.ends[0].link->recv_fifo(0)), nullptr);
   };
   refused({2, 0, 100}, "lane is 2, must be below 2");
-  refused({31, 7, 100}, "lane is 31, must be below 2");
+  refused({31, 7, 100}, "lane is 15, must be below 2");
+  refused({kMostLanes, 0, 100}, "lane is 0, whose places cannot be named");
   refused({1, 0, 100}, "lane is 1, which has no slots (lane 1)");
   refused({0, 0, 99}, "sequence is 99, must be one of 8 from 100 on (lane 0)");
   refused({0, 0, 108}, "sequence is 108, must be one of 8 from 100 on (lane 0)");
@@ -119,6 +120,12 @@ TEST(PutStranger, HeadersAreChecked) {
   header.bytes = kSlotBytes;
   header.parts = 8;
   refused(header, "parts is 8, must be 1 to 7 (lane 0)");
+  header.parts = 1;
+  header.landed = 2;
+  refused(header, "landed is 2, must be at most 1 (lane 0)");
+  header = good();
+  header.landed = 1;
+  refused(header, "landed is 1, must be at most 0 (lane 0)");
   header = good();
   header.checksum = 3;
   refused(header, "checksum is 3, must be 0 (lane 0)");
@@ -144,9 +151,21 @@ TEST(PutStranger, ALargeMessageNeedsASlot) {
                  fmt::format("told word: sequence is 100, but there is no slot for {} bytes (lane 0)", kSlotBytes));
 }
 
+TEST(PutStranger, AMessageLandsWhereAPlaceWasPosted) {
+  Victim victim;
+  EXPECT_EQ(victim.say(WantSlots{0, true, {{1, 2}}}).message, "");
+  PutHeader header = good();
+  header.bytes = kSlotBytes;
+  header.landed = 1;
+  victim.write(header);
+  expect_refused(
+      victim.tell(pack({0, 0, 100})), ErrorCode::PeerLost,
+      fmt::format("told word: sequence is 100, and its {} bytes landed where no place was named (lane 0)", kSlotBytes));
+}
+
 TEST(PutStranger, MoreLargeMessagesThanSlotsAreRefused) {
   Victim victim;
-  EXPECT_EQ(victim.say(WantSlots{0, true}).message, "");
+  EXPECT_EQ(victim.say(WantSlots{0, true, {{1, 2}}}).message, "");
   for (std::uint32_t i = 0; i < 3; ++i) {
     PutHeader header = good();
     header.sequence += i;
@@ -209,9 +228,12 @@ TEST(PutStranger, AddressesAndPositionsOfNewChannelsAreChecked) {
 }
 
 TEST(PutStranger, WordsOfAnyOtherLengthAreRefused) {
-  const std::vector<PutWord> words = {WantSlots{1, true}, HaveSlots{1, {{3, 4}}, {{5, 6}}},
+  const std::vector<PutWord> words = {WantSlots{1, true, {{3, 4}}},
+                                      WantSlots{1, false},
+                                      HaveSlots{1, {{3, 4}}, {{5, 6}}},
                                       HaveSlots{1, {{3, 4}, {7, 8}}, {}},
-                                      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}}, ChannelsReady{9}};
+                                      NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}},
+                                      ChannelsReady{9}};
   for (const PutWord& word : words) {
     std::vector<std::byte> bytes = encode_word(word).bytes;
     const auto whole = decode_word(bytes, 1, 2);
@@ -275,7 +297,7 @@ TEST(PutTransport, RefusesShapesOptionsAndAdaptersThatDoNotFit) {
   };
   EXPECT_EQ(error([](Whims&, FifoShape&, PutOptions&) {}), "");
   EXPECT_EQ(error([](Whims&, FifoShape& shape, PutOptions&) { shape.lanes = 33; }),
-            "test0: lanes is 33, must be 1 to 32");
+            "test0: lanes is 33, must be 1 to 16");
   EXPECT_EQ(error([](Whims&, FifoShape& shape, PutOptions&) { shape.slot_count = 3; }),
             "test0: slot_count is 3, must be a power of two, at most 1048576");
   EXPECT_EQ(error([](Whims&, FifoShape& shape, PutOptions&) { shape.slot_bytes = 5000; }),

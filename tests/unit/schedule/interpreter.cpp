@@ -179,6 +179,10 @@ class Interpreter {
   // Advances one lane by one part of a step. Takes a random lane that can advance, or the first one in an order that
   // changes slowly.
   bool advance_one() {
+    if (random_() % 8 == 0) {
+      const auto [rank, lane] = order_[random_() % order_.size()];
+      land_some(rank, lane);
+    }
     if (by_priority_ && random_() % 32 == 0)
       std::swap(order_[random_() % order_.size()], order_[random_() % order_.size()]);
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -207,6 +211,33 @@ class Interpreter {
   // Returns the memory that a step sends.
   std::span<float> sent(std::size_t rank, std::size_t lane, const Step& step, std::uint32_t chunk) {
     return has_first_part(step.op) ? target(rank, lane, step, chunk) : source(rank, lane, step, chunk);
+  }
+
+  // Lets some messages land where steps ahead of the lane want them, as they may from the operation's begin on.
+  void land_some(std::size_t rank, std::size_t lane) {
+    LaneState& state = ranks_[rank].lanes[lane];
+    const LaneState present = state;
+    const LoweredLane& fixed = programs_[rank].lanes[lane];
+    std::map<const std::deque<SentMessage>*, std::size_t> passed;
+    for (; state.tile < shapes_[static_cast<Rank>(rank)].tiles && !present.done; ++state.tile, state.step = 0) {
+      for (; state.step < fixed.step_count; ++state.step) {
+        const Step& step = programs_[rank].steps[fixed.first_step + state.step];
+        const bool taken = state.received && state.step == present.step && state.tile == present.tile;
+        if (!taken && has_elements(rank, lane, step)) land(rank, lane, step, passed);
+      }
+    }
+    state = present;
+  }
+  void land(std::size_t rank, std::size_t lane, const Step& step,
+            std::map<const std::deque<SentMessage>*, std::size_t>& passed) {
+    for (std::uint32_t i = 0; i < step.in_count; ++i) {
+      const std::deque<SentMessage>& messages = in(rank, step, i);
+      const std::size_t place = passed[&messages]++;
+      if ((step.flags & kLands) == 0 || place >= messages.size() || random_() % 2 == 0) continue;
+      const Elements data = messages[place].pieces[0].read();
+      const std::span<float> to = target(rank, lane, step, 0);
+      std::copy_n(data.begin(), std::min(data.size(), to.size()), to.begin());
+    }
   }
 
   bool has_elements(std::size_t rank, std::size_t lane, const Step& step) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "src/schedule/meaning.hpp"
 #include "src/schedule/show.hpp"
 #include "tests/unit/schedule/words.hpp"
 #include "wreath/algorithm.hpp"
@@ -224,6 +227,82 @@ TEST(Show, SaysWhatAStepDoes) {
   EXPECT_EQ(show(program, program.steps[2], 1),
             "recv_reduce       partial[2..3: 1, 2] = input[1, 2] + partial message of 2");
   EXPECT_EQ(show(program, program.steps[3], 1), "send              partial[0: 1] to 2  (staged)");
+}
+
+// Returns whether the receive of `steps` that comes last may land ahead, on rank 0.
+bool lands(const Schedule& schedule, bool in_place = true) {
+  const Lowered program = lower(schedule, 0, 1, in_place).value();
+  const auto receive = std::find_if(program.steps.rbegin(), program.steps.rend(), [](const Step& step) {
+    return step.op == StepOp::Recv || step.op == StepOp::RecvSend;
+  });
+  return (receive->flags & kLands) != 0;
+}
+
+TEST(Landings, AreInPlacesThatNothingTouchesBefore) {
+  const auto after = [](auto add, bool in_place = true) {
+    Schedule schedule(2);
+    add(schedule.lane());
+    schedule.lane().recv(1, output(0));
+    return lands(schedule, in_place);
+  };
+  EXPECT_TRUE(after([](Lane&) {}));
+  EXPECT_TRUE(after([](Lane& lane) { lane.copy(input(1), output(1)); }));
+  EXPECT_FALSE(after([](Lane& lane) { lane.copy(input(1), output(0)); })) << "it would be overwritten";
+  EXPECT_FALSE(after([](Lane& lane) { lane.send(2, output(0)); })) << "it would be sent instead";
+  EXPECT_FALSE(after([](Lane& lane) { lane.send(2, input(0)); })) << "in place";
+  EXPECT_TRUE(after([](Lane& lane) { lane.send(2, input(0)); }, false));
+  EXPECT_FALSE(after([](Lane& lane) { lane.recv_reduce(1, input(0), output(0)); }));
+}
+
+TEST(Landings, MayBeTouchedAfterwardsByTheirLaneAlone) {
+  Schedule schedule(2);
+  schedule.lane().recv(1, output(0));
+  schedule.lane().send(2, output(0));
+  schedule.lane().send(3, output(0));
+  EXPECT_TRUE(lands(schedule));
+  schedule.lane(1).send(2, output(0));
+  EXPECT_FALSE(lands(schedule)) << "another lane may be early";
+}
+
+TEST(Landings, AreWholeChunksOfDataInOutput) {
+  Schedule scratched(2);
+  scratched.lane().recv(1, scratch(0));
+  EXPECT_FALSE(lands(scratched));
+  Schedule unfinished(2);
+  unfinished.lane().recv(1, partial(0), kUnfinished);
+  EXPECT_FALSE(lands(unfinished));
+  Schedule several(2);
+  several.lane().recv(1, run(Buffer::Output, 0, 2));
+  EXPECT_FALSE(lands(several));
+}
+
+// All messages of rows that copy land, but for those of several chunks and through Scratch.
+TEST(Landings, OfRowsThatCopy) {
+  for (const Algorithm& row : algorithms()) {
+    if (reduces(row.collective) || row.collective == Collective::Barrier) continue;
+    for (int ranks = 2; ranks <= 9; ++ranks) {
+      const Problem problem{row.collective, ranks, has_root(row.collective) ? 1 : 0};
+      if (!row.supports(problem)) continue;
+      for (Rank me = 0; me < ranks; ++me) {
+        const Lowered program = lower(row.build(problem, me), me, 1, has_in_place(row.collective)).value();
+        for (const Step& step : program.steps) {
+          const bool receives = first_part(step.op) == StepOp::Recv && step.target_buffer == Buffer::Output;
+          if (!receives || step.chunks > 1) continue;
+          EXPECT_NE(step.flags & kLands, 0) << name(row.collective) << " " << row.name << " on " << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(Landings, OfRowsThatReduceAreRare) {
+  for (const Algorithm& row : algorithms()) {
+    if (row.collective != Collective::AllReduce) continue;
+    const Problem problem{row.collective, 4, 0};
+    if (!row.supports(problem)) continue;
+    const Lowered program = lower(row.build(problem, 0), 0, 1, true).value();
+    for (const Step& step : program.steps) EXPECT_EQ(step.flags & kLands, 0) << row.name;
+  }
 }
 
 struct Malformed {

@@ -302,6 +302,50 @@ TEST(Verify, CatchesReadsOfDeadTargets) {
               testing::HasSubstr("rank 1 ends operation 0 with output part 1 undefined"));
 }
 
+// In place the ring's last messages would land in inputs that are still to be sent.
+TEST(Verify, CatchesLandingsInPlacesThatAreStillUsed) {
+  const Algorithm& row = *find_algorithm(Collective::AllReduce, "ring");
+  std::vector<Lowered> list = lower_all(row, {Collective::AllReduce, 3}, 1).value();
+  int marked = 0;
+  for (Lowered& program : list) {
+    for (Step& step : program.steps) {
+      const bool receives = first_part(step.op) == StepOp::Recv && step.target_buffer == Buffer::Output;
+      if (receives) step.flags |= kLands;
+      marked += receives ? 1 : 0;
+    }
+  }
+  EXPECT_GT(marked, 0);
+  VerifyOptions options = of(9);
+  EXPECT_EQ(verdict(list, row.order, options), "proved") << "out of place nothing is in the way";
+  options.in_place = true;
+  EXPECT_THAT(verdict(list, row.order, options),
+              testing::HasSubstr("takes a message that may have landed in buffer part"));
+}
+
+TEST(Verify, CatchesLandingsThatAreWritten) {
+  const Algorithm& row = *find_algorithm(Collective::Broadcast, "direct");
+  std::vector<Lowered> list = lower_all(row, {Collective::Broadcast, 2}, 1).value();
+  LoweredLane& lane = list[1].lanes.back();
+  ASSERT_EQ(lane.first_step + lane.step_count, list[1].steps.size());
+  const Step receive = list[1].steps[lane.first_step];
+  ASSERT_NE(receive.flags & kLands, 0);
+  for (Lowered& program : list) {
+    // Both ranks do it twice: the second message may land before the first one is taken.
+    program.steps.push_back(program.steps[program.lanes.back().first_step + program.lanes.back().step_count - 1]);
+    ++program.lanes.back().step_count;
+  }
+  EXPECT_THAT(verdict(list, {{Collective::Broadcast, 2}, row.order, row.traits}, of(9)),
+              testing::HasSubstr("takes a message that may have landed in output part 0 of rank 1"));
+}
+
+TEST(Verify, RefusesLandingsOfOtherSteps) {
+  const Algorithm& row = *find_algorithm(Collective::AllReduce, "ring");
+  std::vector<Lowered> list = lower_all(row, {Collective::AllReduce, 2}, 1).value();
+  list[0].steps[0].flags |= kLands;
+  EXPECT_THAT(verdict(list, row.order, of(9)),
+              testing::HasSubstr("lands, and receives no data for one place of Output"));
+}
+
 TEST(Verify, RefusesWhatNoExecutorMayBeGiven) {
   const Algorithm& row = *find_algorithm(Collective::AllReduce, "two_shot");
   const auto good = lower_all(row, {Collective::AllReduce, 3}, 1).value();

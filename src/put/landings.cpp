@@ -1,0 +1,199 @@
+// Names are put like headers: nothing waits for them but the sender, and that not for long.
+#include "src/put/landings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/clock.hpp"
+#include "src/base/little_endian.hpp"
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+// This part of a told word says that there are no places.
+constexpr std::uint32_t kNoPlacePart = 1;
+constexpr std::uint32_t kMostSkips = 256;
+
+constexpr std::size_t name_bytes(std::size_t rails) { return 16 + 16 * rails; }
+
+// Returns whether `sequence` is before `other`, in the order of sequences.
+bool before(std::uint32_t sequence, std::uint32_t other) { return static_cast<std::int32_t>(sequence - other) < 0; }
+
+Error bad_name(const char* field, std::uint64_t value, const std::string& rule, std::uint32_t lane) {
+  return {ErrorCode::PeerLost, fmt::format("name of a place: {} is {}, {} (lane {})", field, value, rule, lane)};
+}
+
+}  // namespace
+
+Status PutLandings::on_want(const WantSlots& word) {
+  RailMemories& known = lanes_[word.lane]->peer.places;
+  if (!word.large) return {};
+  if (word.places.size() < queues_.count_rails()) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: lane {} takes names by {} rails, and {} are used", word.lane,
+                                                  word.places.size(), queues_.count_rails())};
+  }
+  if (!known.empty() && known != word.places) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: lane {} takes names elsewhere already", word.lane)};
+  }
+  known = word.places;
+  return prepare(*lanes_[word.lane]);
+}
+
+void PutLandings::name_places() {
+  for (WireLane* wire : wires_.used()) {
+    PutLane& lane = *lanes_[wire->recv.lane];
+    if (!before(lane.named, wire->recv.posted)) continue;
+    if (before(lane.named, wire->recv.next)) lane.named = wire->recv.next;
+    while (before(lane.named, wire->recv.posted) && name_place(lane, lane.named)) ++lane.named;
+  }
+}
+
+// Returns false where the place is to be named later.
+bool PutLandings::name_place(PutLane& lane, std::uint32_t sequence) {
+  const Landing& place = lane.landings[sequence & (shape_.slot_count - 1)];
+  const bool here = before(sequence, lane.wire.received.end());
+  if ((here && !lane.declined) || place.sequence != sequence || place.bytes < kLeastLandedBytes) return true;
+  const std::uint16_t number = lane.wire.recv.lane;
+  // The memory of a name is free once its last put has ended.
+  if (lane.peer.places.empty() || queues_.in_turn(number).room() == 0 || naming(number, sequence) != 0) return false;
+  const auto memory = port_.find_remote(place.target, place.bytes);
+  if (!memory && lane.declined) return true;
+  lane.declined = !memory;
+  put_name(lane, sequence, place.bytes, memory ? &*memory : nullptr);
+  return true;
+}
+
+// Puts the name of a place, or tells that there is none.
+void PutLandings::put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t bytes, const RailMemories* place) {
+  const std::uint16_t number = lane.wire.recv.lane;
+  const std::size_t at = (sequence & (shape_.slot_count - 1)) * kNameBytes;
+  std::byte* const name = lane.names.data() + shape_.slot_count * kNameBytes + at;
+  PutQueue& queue = queues_.in_turn(number);
+  const RemoteMemory& names = lane.peer.places[queue.rail()];
+  Put put;
+  put.to = names.address + at;
+  put.key = names.key;
+  put.tells = pack({number + kMostLanes, place == nullptr ? kNoPlacePart : 0, sequence, port_.limits().told_bits});
+  if (place != nullptr) {
+    store_little(name, sequence, 4);
+    store_little(name + 4, bytes, 4);
+    store_little(name + 8, place->size(), 8);
+    for (std::size_t rail = 0; rail < place->size(); ++rail) {
+      store_little(name + name_bytes(rail), (*place)[rail].address, 8);
+      store_little(name + name_bytes(rail) + 8, (*place)[rail].key, 8);
+    }
+    put.from = name;
+    put.bytes = static_cast<std::uint32_t>(name_bytes(place->size()));
+    if (put.bytes > port_.limits().inline_bytes) put.registration = lane.names.registered().by_rail[queue.rail()];
+    ++port_.counts().places;
+  }
+  naming(number, sequence) = 1;
+  queue.add(put, {PutOwner::Kind::Place, number, sequence}, false);
+}
+
+const std::byte* PutLandings::place_of(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
+  const Landing& place = lane.landings[sequence & (shape_.slot_count - 1)];
+  return place.sequence == sequence && place.bytes == bytes ? place.target : nullptr;
+}
+
+Status PutLandings::prepare(PutLane& lane) const {
+  WREATH_TRY(lane.names.allocate(2 * shape_.slot_count * kNameBytes));
+  return lane.names.make_registered(true);
+}
+
+// A name that comes when its message was put already is not even read: the next one may lie there.
+Status PutLandings::on_told(const Told& told) {
+  PutLane& lane = *lanes_[told.lane];
+  if (!lane.names.is_registered()) {
+    return Error{ErrorCode::PeerLost, fmt::format("told word: lane is {}, whose places cannot be named", told.lane)};
+  }
+  if (told.part > kNoPlacePart) return bad_name("part", told.part, "must be 0 or 1", told.lane);
+  lane.refused = told.part == kNoPlacePart;
+  const std::uint32_t next = lane.wire.sent.end();
+  const std::uint32_t ahead = told.since(next);
+  if (lane.refused || ahead > told.sequence_mask() / 2) return {};
+  if (ahead >= shape_.slot_count) {
+    return bad_name("sequence", told.sequence,
+                    fmt::format("must be one of {} from {} on", shape_.slot_count, next & told.sequence_mask()),
+                    told.lane);
+  }
+  return take_name(lane, next + ahead);
+}
+
+Status PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
+  const std::uint16_t number = lane.wire.send.lane;
+  const std::byte* const name = lane.names.data() + (sequence & (shape_.slot_count - 1)) * kNameBytes;
+  NamedPlace place;
+  place.sequence = load_little<std::uint32_t>(name);
+  place.bytes = load_little<std::uint32_t>(name + 4);
+  const auto rails = load_little<std::uint64_t>(name + 8);
+  if (place.sequence != sequence) {
+    return bad_name("sequence", place.sequence, fmt::format("must be {}", sequence), number);
+  }
+  if (place.bytes > shape_.slot_bytes) {
+    return bad_name("bytes", place.bytes, fmt::format("must be at most {}", shape_.slot_bytes), number);
+  }
+  if (rails < queues_.count_rails() || rails > kMostRails) {
+    return bad_name("rails", rails, fmt::format("must be {} to {}", queues_.count_rails(), kMostRails), number);
+  }
+  for (std::size_t rail = 0; rail < rails; ++rail) {
+    place.by_rail[rail] = {load_little<std::uint64_t>(name + name_bytes(rail)),
+                           load_little<std::uint64_t>(name + name_bytes(rail) + 8)};
+  }
+  lane.places[sequence & (shape_.slot_count - 1)] = place;
+  return {};
+}
+
+const NamedPlace* PutLandings::find(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
+  if (bytes < kLeastLandedBytes) return nullptr;
+  const NamedPlace& place = lane.places[sequence & (shape_.slot_count - 1)];
+  return place.sequence == sequence && place.bytes == bytes ? &place : nullptr;
+}
+
+// Returns whether a message that may land, and has no place, is not to wait for one.
+bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
+  if (lane.refused) return true;
+  if (lane.awaited_since_ns != 0) return false;
+  if (lane.skips > 0) {
+    --lane.skips;
+    return true;
+  }
+  // What is not registered is copied here anyway.
+  const auto memory = port_.find(address_of(slot), slot.bytes);
+  return memory && !*memory;
+}
+
+// A receiver that enters its call later would copy what lies in its slots by then, which takes longer than this wait.
+// One that sends first, to a peer that does the same, must not wait for ever, and not each time.
+bool PutLandings::waits(PutLane& lane, const SlotHeader& slot) {
+  const bool may_land = (slot.flags & kSlotLands) != 0 && slot.bytes >= kLeastLandedBytes;
+  const bool has_place = may_land && find(lane, slot.sequence, slot.bytes) != nullptr;
+  if (has_place) lane.skips_next = 1;
+  if (!may_land || has_place || goes_on(lane, slot)) {
+    lane.awaited_since_ns = 0;
+    return false;
+  }
+  const std::int64_t now = now_ns();
+  if (lane.awaited_since_ns == 0) lane.awaited_since_ns = now;
+  if (now - lane.awaited_since_ns < wait_ms_ * kNsPerMs) return true;
+  lane.awaited_since_ns = 0;
+  lane.skips = lane.skips_next;
+  lane.skips_next = std::min(2 * lane.skips_next, kMostSkips);
+  return false;
+}
+
+bool PutLandings::any_waits() const {
+  return std::ranges::any_of(wires_.used(),
+                             [&](const WireLane* wire) { return lanes_[wire->send.lane]->awaited_since_ns != 0; });
+}
+
+void PutLandings::begin_again() {
+  for (const auto& lane : lanes_) {
+    std::ranges::fill(lane->naming, std::uint8_t{0});
+    if (before(lane->wire.recv.next, lane->named)) lane->named = lane->wire.recv.next;
+  }
+}
+
+}  // namespace wreath

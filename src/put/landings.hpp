@@ -1,0 +1,79 @@
+// Messages may land where the receiver's steps want them, and are copied by nobody then. The receiver names the places
+// of the next messages to the sender, by a put each, as soon as its lanes have posted them (wreath/fifo.hpp). The
+// sender puts a large message to its place where it knows that in time, else to a slot.
+//
+// A place is named for one message, by its sequence. The receiver names a message's place anew for the one that is
+// slot_count behind it, once it has consumed the first: the sender needs that name no more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "src/put/lanes.hpp"
+#include "src/put/queue.hpp"
+#include "src/put/words.hpp"
+
+namespace wreath {
+
+// For smaller messages a copy costs less than the name of a place.
+inline constexpr std::uint32_t kLeastLandedBytes = 16 * 1024;
+
+// The name of a place: sequence, bytes, the number of rails, and address and key by rail.
+inline constexpr std::size_t kNameBytes = 16 + 16 * kMostRails;
+
+class PutLandings {
+ public:
+  // A message waits `wait_ms` at most for its place.
+  PutLandings(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues,
+              std::int64_t wait_ms)
+      : port_(port), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues), wait_ms_(wait_ms) {}
+
+  // ---- the receiving end ----
+
+  // Takes the memory where the peer wants places named. Returns Mismatch where other memory is known.
+  Status on_want(const WantSlots& word);
+  // Names the places that lanes have posted since the last call. Where a place is not registered, the peer is told once
+  // that it need not wait.
+  void name_places();
+  // Takes the end of the put of a name.
+  void on_ended(const PutOwner& owner) { naming(owner.lane, owner.sequence) = 0; }
+  // Returns where message `sequence` of a lane has landed. Returns null where no place was posted for so many bytes.
+  const std::byte* place_of(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
+
+  // ---- the sending end ----
+
+  // Makes the memory where the peer names places.
+  Status prepare(PutLane& lane) const;
+  // Takes a told word of a place, whose lane is below kMostLanes here. Returns PeerLost with the field for something
+  // that no correct peer tells or names.
+  Status on_told(const Told& told);
+  // Returns the place of a message of the lane; null where none was named.
+  const NamedPlace* find(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
+  // Returns whether the lane's next message waits for its place.
+  bool waits(PutLane& lane, const SlotHeader& slot);
+  // Returns whether a message waits: time may end that without an event.
+  bool any_waits() const;
+
+  // Forgets the puts that went over the old channels, and names anew what they may have named.
+  void begin_again();
+
+ private:
+  std::uint8_t& naming(std::uint16_t lane, std::uint32_t sequence) {
+    return lanes_[lane]->naming[sequence & (shape_.slot_count - 1)];
+  }
+  bool name_place(PutLane& lane, std::uint32_t sequence);
+  void put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t bytes, const RailMemories* place);
+  Status take_name(PutLane& lane, std::uint32_t sequence);
+  bool goes_on(PutLane& lane, const SlotHeader& slot);
+
+  PutPort& port_;
+  const FifoShape& shape_;
+  WireLanes& wires_;
+  PutLanes& lanes_;
+  PutQueues& queues_;
+  const std::int64_t wait_ms_;
+};
+
+}  // namespace wreath
