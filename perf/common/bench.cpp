@@ -144,6 +144,23 @@ Status Bench::call_spotted(int call_number, int stream, Timing& timing) {
   return {};
 }
 
+// Makes a call that differs from those of the case.
+Status Bench::call_other(int stream) {
+  const auto ranks = static_cast<std::size_t>(seat_.ranks);
+  Invocation other{seat_, work_.elements > ranks ? work_.elements - ranks : work_.elements, work_.kind,
+                   buffers_.input[static_cast<std::size_t>(stream)].first(0).data(), buffers_.output.first(0).data()};
+  if (row_.rooted()) other.seat.root = other.kind.root = (seat_.root + 1) % seat_.ranks;
+  return row_.call(row_, caller(), other);
+}
+
+// Returns the bytes of the output that calls out of place may write.
+std::size_t Bench::guarded_bytes() const {
+  Seat other = seat_;
+  other.root = (seat_.root + 1) % seat_.ranks;
+  const std::size_t more = options_.alternate && row_.rooted() ? row_.shape(other, work_.elements).output : 0;
+  return bytes(std::max(shape_.output, more));
+}
+
 // Runs call(i) for i in 0..calls-1 after a barrier, and adds the time. `each` also keeps the time of each call, for -I.
 template <typename Call>
 Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
@@ -218,17 +235,21 @@ Result<int> Bench::iterations(Call call) const {
 // Times `calls` calls that alternate between the inputs, and compares the output at the end.
 Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
   WREATH_TRY(poison_output());
-  const auto one = [&](int i) { return call_spotted(i, (i + first_stream) & 1, timing); };
+  const auto one = [&](int i) -> Status {
+    const int stream = stream_of(i, first_stream);
+    const bool other = options_.alternate && ((calls - 1 - i) & 1) != 0;
+    return other ? call_other(stream) : call_spotted(i, stream, timing);
+  };
   if (!options_.rewrite) {
     WREATH_TRY(timed(calls, options_.per_iteration, timing, one));
   } else {
     for (int i = 0; i < calls; ++i) {
-      WREATH_TRY(fill_input((i + first_stream) & 1));
+      WREATH_TRY(fill_input(stream_of(i, first_stream)));
       WREATH_TRY(timed(1, options_.per_iteration, timing, [&](int) { return one(i); }));
     }
   }
   if (!checks()) return {};
-  WREATH_TRY(add_wrong(count_wrong_output(0, (calls - 1 + first_stream) & 1), timing));
+  WREATH_TRY(add_wrong(count_wrong_output(0, stream_of(calls - 1, first_stream)), timing));
   return {};
 }
 
@@ -266,7 +287,7 @@ Status Bench::check_in_place(Timing& timing) {
 Result<Timing> Bench::out_of_place(const Case& work) {
   prepare(work);
   for (const int stream : {0, 1}) WREATH_TRY(fill_input(stream));
-  WREATH_TRY(buffers_.set_guards(buffers_.output, output().size()));
+  WREATH_TRY(buffers_.set_guards(buffers_.output, guarded_bytes()));
   choose_spots(false);
   Timing timing;
   WREATH_TRY(check_out_of_place(timing));
@@ -279,8 +300,9 @@ Result<Timing> Bench::out_of_place(const Case& work) {
   const int first = timing.iterations - second;
   WREATH_TRY(time_alternating(first, 0, timing));
   // The second half ends on the input on which the first half did not end.
-  if (second > 0) WREATH_TRY(time_alternating(second, (first - second + 1) & 1, timing));
-  return finished(timing, output().size());
+  const int next = 1 - stream_of(first - 1, 0);
+  if (second > 0) WREATH_TRY(time_alternating(second, next ^ stream_of(second - 1, 0), timing));
+  return finished(timing, guarded_bytes());
 }
 
 Result<Timing> Bench::in_place(const Case& work) {

@@ -43,9 +43,14 @@ std::string buffers_text(std::string_view memory, double offset, double unalign,
   return fmt::format("{} memory offset {:g} unalign {:g}{}", memory, offset, unalign, graphs);
 }
 
-std::string timing_text(bool rewrites, bool checks, int average, bool both_places) {
-  return fmt::format("inputs {} {} -a {} {}", rewrites ? "rewritten" : "kept", checks ? "checked" : "unchecked",
-                     average, both_places ? "both places" : "out of place alone");
+// Says how inputs are in timed calls, and which calls these are.
+std::string inputs_text(bool rewrites, bool alternates) {
+  return fmt::format("inputs {}{}", rewrites ? "rewritten" : "kept", alternates ? " calls alternate" : "");
+}
+
+std::string timing_text(const std::string& inputs, bool checks, int average, bool both_places) {
+  return fmt::format("{} {} -a {} {}", inputs, checks ? "checked" : "unchecked", average,
+                     both_places ? "both places" : "out of place alone");
 }
 
 std::optional<KeptTime> time_of(const Json& row, const char* place) {
@@ -98,9 +103,9 @@ Setup setup_from(const Json& json) {
   setup.buffers = buffers_text(text_of(own, "memory"), number_of(own, "offset_bytes"),
                                number_of(own, "unalign_elements"), number_of(own, "graph_launches"));
   const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
-  const Json& rewrite = own["rewrite"];
+  const auto is_set = [&](const char* flag) { return own[flag].is_boolean() && own[flag].get<bool>(); };
   const Json& rows = json["results"];
-  setup.timing = timing_text(rewrite.is_boolean() && rewrite.get<bool>(), number_of(config, "validation") > 0,
+  setup.timing = timing_text(inputs_text(is_set("rewrite"), is_set("alternate")), number_of(config, "validation") > 0,
                              static_cast<int>(number_of(own, "average_mode")),
                              !std::all_of(rows.begin(), rows.end(), in_place_absent));
   return setup;
@@ -120,8 +125,9 @@ Setup setup_of(const CollectiveRow& row, const Options& options, int ranks) {
   setup.ranks = ranks;
   setup.buffers = buffers_text(name(options.memory), static_cast<double>(options.offset),
                                static_cast<double>(options.unalign), static_cast<double>(options.graph_launches));
-  setup.timing = timing_text(options.rewrite, options.check > 0, static_cast<int>(options.average),
-                             !options.only_out_of_place && !row.has(kNothingToReuse));
+  setup.timing =
+      timing_text(inputs_text(options.rewrite, options.alternate), options.check > 0, static_cast<int>(options.average),
+                  !options.only_out_of_place && !row.has(kNothingToReuse));
   return setup;
 }
 

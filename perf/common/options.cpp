@@ -308,6 +308,9 @@ void add_our_flags(const command_line::Command& app, const CollectiveRow& row, O
   add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
   app.add_flag(
+      "--alternate", o.alternate,
+      "other calls take turns with these: of one element less for each rank, and of the next root (--place out)");
+  app.add_flag(
       "--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
   add_number(app, "--start-descriptor", o.start_descriptor, {3, 1 << 20}, "").group("");
 }
@@ -355,6 +358,9 @@ void check_streams(Options& o) {
            "needs --memory device, pinned or host-device: graphs are of streams");
   }
   if (o.graph_launches > 0 && o.rewrite) refuse("-G", std::to_string(o.graph_launches), "not together with --rewrite");
+  if (o.alternate && (!o.only_out_of_place || o.graph_launches > 0)) {
+    refuse("--alternate", "", "needs --place out, and no graphs");
+  }
   // Calls in place are left out with graphs, since each launch would work on the result of the launch before.
   o.only_out_of_place = o.only_out_of_place || o.graph_launches > 0;
   o.threads *= o.devices;

@@ -38,6 +38,7 @@ struct Options {
   int unalign = 0;         // elements
   std::size_t offset = 0;  // bytes
   bool rewrite = false;
+  bool alternate = false;
   bool only_out_of_place = false;
   MemoryPlace memory = MemoryPlace::Host;
   // The devices (-g). This many of `threads` belong to one of nccl-tests' threads.

@@ -235,9 +235,9 @@ std::string table_head(const Report& report) {
       factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes", o.warmup,
       o.time_ms > 0 ? fmt::format("{:g} ms", o.time_ms) : std::to_string(o.iterations), o.check, o.graph_launches,
       o.unalign);
-  text += fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
+  text += fmt::format("# Ranks {}  transport {}  memory {}{}{}{}  clock {:.0f} ns a look, {}\n", report.world,
                       report.transport, name(o.memory), o.offset > 0 ? fmt::format("  offset {}", o.offset) : "",
-                      o.rewrite ? "  inputs rewritten" : "", report.clock_ns,
+                      o.rewrite ? "  inputs rewritten" : "", o.alternate ? "  calls alternate" : "", report.clock_ns,
                       o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
   if (!report.transport_note.empty()) {
     text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);

@@ -182,6 +182,7 @@ void add_flags(const command_line::Command& app, Arguments& arguments) {
   command_line::add_number(app, "--rounds", arguments.run.rounds, {1, 1000}, "rounds (8)");
   command_line::add_number(app, "--time", arguments.run.time_ms, {0.1, 1e6},
                            "milliseconds of timed calls of a size in a round (20)");
+  app.add_flag("--alternate", arguments.run.alternate, "calls of two counts take turns, and roots do");
   app.add_flag("--rewrite", arguments.run.rewrite, "inputs are written anew before each timed call, outside the clock");
   app.add_option("--congestion-control", arguments.congestion_control,
                  "TCP's for every library, in a network namespace of this run's own; needs root (the system's)");

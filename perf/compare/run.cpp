@@ -49,6 +49,7 @@ std::vector<std::string> flags_of(const RunOptions& options, const std::vector<s
                                  "--memory", "host",
                                  "--json",   json};
   if (options.rewrite) flags.emplace_back("--rewrite");
+  if (options.alternate) flags.emplace_back("--alternate");
   return flags;
 }
 

@@ -24,6 +24,7 @@ struct RunOptions {
   double time_ms = 20;  // of timed calls, for each size and start
   std::vector<std::size_t> sizes;
   bool rewrite = false;
+  bool alternate = false;
   std::int64_t timeout_ms = 90'000;  // of one start
   std::string folder;                // of the programs
   // Measures the time of a flag between the cores around each round; empty: as `limits` does it.

@@ -161,6 +161,30 @@ TEST(Checker, PassesRightResultsOnMisalignedBuffersAndWithRewrites) {
   EXPECT_EQ(outcome.out_of_place + outcome.in_place, 0U);
 }
 
+// All rows, since each has other buffers at the root.
+TEST_P(EveryRow, TakesTurnsWithOtherCalls) {
+  for (const int iterations : {1, 2, 7, 8}) {
+    Options options = options_of(DataType::Int32, iterations);
+    options.alternate = options.only_out_of_place = true;
+    for (const std::size_t elements : {3u, 5003u}) {
+      const Outcome outcome = measure(GetParam(), 4, options, {DataType::Int32, ReduceOp::Sum, 1}, elements);
+      EXPECT_EQ(outcome.out_of_place + outcome.out_of_bounds, 0U) << iterations << " calls of " << elements;
+    }
+  }
+}
+
+TEST_P(EveryRowOfData, CatchesASkippedLastCallBetweenOthers) {
+  Options options = options_of(DataType::Int32, 20);
+  options.alternate = options.only_out_of_place = true;
+  // A fault counts the calls of the case alone, but for blocks that differ in size.
+  const int half = GetParam().has(kVarying) ? 10 : 5;
+  for (const int skipped : {1 + half, 1 + 2 * half}) {
+    Fault fault;
+    fault.skip = [&](int, int number) { return number == skipped; };
+    EXPECT_GT(measure(GetParam(), 4, options, {DataType::Int32}, kCount, fault).out_of_place, 0U) << skipped;
+  }
+}
+
 // A size has 1 checked call, 1 call to warm up and 20 timed calls out of place, then as many in place. Rank 1 skips one
 // of the calls out of place.
 TEST(Checker, CatchesOneSkippedCallAmongTheTimedOnes) {
