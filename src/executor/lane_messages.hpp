@@ -173,7 +173,7 @@ class LaneMessages {
     return fifo.landings > 1 &&
            static_cast<std::int32_t>(fifo.posted - fifo.next) >= static_cast<std::int32_t>(fifo.landings);
   }
-  // Posts the place of the FIFO's next message without one, or that it has none (`target` is null).
+  // Posts the place of the FIFO's next message for which none was, or that it has none (`target` is null).
   WREATH_HOST_DEVICE static void post_ahead(RecvFifo& fifo, std::byte* target, std::uint64_t bytes) {
     if (fifo.landings == 1) return;
     fifo.landing[fifo.posted & (fifo.landings - 1)] = {target, fifo.posted, static_cast<std::uint32_t>(bytes)};

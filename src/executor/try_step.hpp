@@ -168,11 +168,13 @@ class StepRunner : private LaneMessages<Processor> {
     for (std::uint32_t i = 0; i < ends.count; ++i) {
       if (Work::has_places(in(ends, i))) return false;
     }
-    Piece piece{};
+    std::byte* target = nullptr;
     if ((step.flags & kLands) != 0) {
-      piece = Work::piece_of(step.target_buffer, range(step, target_of(step), 0, lane_.posted_tile), step.target_slot);
+      const ElementRange place = range(step, target_of(step), 0, lane_.posted_tile);
+      target = Work::piece_of(step.target_buffer, place, step.target_slot).data;
     }
-    for (std::uint32_t i = 0; i < ends.count; ++i) Work::post_ahead(in(ends, i), piece.data, piece.bytes);
+    const std::uint64_t bytes = elements * bytes_of(Form::Data);
+    for (std::uint32_t i = 0; i < ends.count; ++i) Work::post_ahead(in(ends, i), target, bytes);
     go_on_posting(elements);
     return true;
   }

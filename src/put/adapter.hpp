@@ -49,6 +49,7 @@ struct Put {
   std::uint64_t to = 0;            // an address in the peer's memory
   std::uint64_t key = 0;           // of that memory
   std::optional<std::uint32_t> tells;
+  bool optional = false;  // a peer that has left needs it no more, so that its failure is nobody's loss
   // PutEvent::Ended comes back with `number`. An ordered channel's event says so of all earlier puts, too.
   bool reports = false;
   std::uint64_t number = 0;

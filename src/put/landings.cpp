@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "src/base/clock.hpp"
 #include "src/base/little_endian.hpp"
@@ -43,10 +44,13 @@ Status PutLandings::on_want(const WantSlots& word) {
 
 void PutLandings::name_places() {
   for (WireLane* wire : wires_.used()) {
-    PutLane& lane = *lanes_[wire->recv.lane];
-    if (!before(lane.named, wire->recv.posted)) continue;
-    if (before(lane.named, wire->recv.next)) lane.named = wire->recv.next;
-    while (before(lane.named, wire->recv.posted) && name_place(lane, lane.named)) ++lane.named;
+    const RecvFifo& fifo = wire->recv;
+    // Lanes that post none take messages all the same, and `posted` is any number then.
+    const std::uint32_t ahead = fifo.posted - fifo.next;
+    if (ahead == 0 || ahead > fifo.landings) continue;
+    PutLane& lane = *lanes_[fifo.lane];
+    if (lane.named - fifo.next > ahead) lane.named = fifo.next;
+    while (lane.named != fifo.posted && name_place(lane, lane.named)) ++lane.named;
   }
 }
 
@@ -58,7 +62,8 @@ bool PutLandings::name_place(PutLane& lane, std::uint32_t sequence) {
   const std::uint16_t number = lane.wire.recv.lane;
   // The memory of a name is free once its last put has ended.
   if (lane.peer.places.empty() || queues_.in_turn(number).room() == 0 || naming(number, sequence) != 0) return false;
-  const auto memory = port_.find_remote(place.target, place.bytes);
+  std::optional<RailMemories> memory;
+  if (place.target != nullptr) memory = port_.find_remote(place.target, place.bytes);
   if (!memory && lane.declined) return true;
   lane.declined = !memory;
   put_name(lane, sequence, place.bytes, memory ? &*memory : nullptr);
@@ -90,12 +95,15 @@ void PutLandings::put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t 
     ++port_.counts().places;
   }
   naming(number, sequence) = 1;
+  put.optional = true;
   queue.add(put, {PutOwner::Kind::Place, number, sequence}, false);
 }
 
 const std::byte* PutLandings::place_of(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
+  const RecvFifo& fifo = lane.wire.recv;
   const Landing& place = lane.landings[sequence & (shape_.slot_count - 1)];
-  return place.sequence == sequence && place.bytes == bytes ? place.target : nullptr;
+  const bool posted = fifo.posted - sequence - 1 < fifo.landings && place.sequence == sequence;
+  return posted && place.bytes == bytes ? place.target : nullptr;
 }
 
 Status PutLandings::prepare(PutLane& lane) const {
@@ -103,23 +111,39 @@ Status PutLandings::prepare(PutLane& lane) const {
   return lane.names.make_registered(true);
 }
 
-// A name that comes when its message was put already is not even read: the next one may lie there.
+// A name that comes when its message was put already is not taken: the next one may lie there.
 Status PutLandings::on_told(const Told& told) {
   PutLane& lane = *lanes_[told.lane];
   if (!lane.names.is_registered()) {
     return Error{ErrorCode::PeerLost, fmt::format("told word: lane is {}, whose places cannot be named", told.lane)};
   }
   if (told.part > kNoPlacePart) return bad_name("part", told.part, "must be 0 or 1", told.lane);
-  lane.refused = told.part == kNoPlacePart;
   const std::uint32_t next = lane.wire.sent.end();
   const std::uint32_t ahead = told.since(next);
-  if (lane.refused || ahead > told.sequence_mask() / 2) return {};
-  if (ahead >= shape_.slot_count) {
+  const bool late = ahead > told.sequence_mask() / 2;
+  if (!late && ahead >= shape_.slot_count) {
+    if (is_late(lane, told)) return {};
     return bad_name("sequence", told.sequence,
                     fmt::format("must be one of {} from {} on", shape_.slot_count, next & told.sequence_mask()),
                     told.lane);
   }
-  return take_name(lane, next + ahead);
+  const std::uint32_t sequence = next + ahead - (late ? told.sequence_mask() + 1 : 0);
+  if (told.part == kNoPlacePart) {
+    lane.refused = true;
+    lane.refused_from = sequence;
+  } else if (lane.refused && !before(sequence, lane.refused_from)) {
+    lane.refused = false;
+    lane.refused_to = sequence;
+  }
+  return late || told.part == kNoPlacePart ? Status() : take_name(lane, sequence);
+}
+
+// Returns whether a name that was told belongs to a message that was put already, though its few bits say otherwise.
+bool PutLandings::is_late(const PutLane& lane, const Told& told) const {
+  const std::byte* const name = lane.names.data() + (told.sequence & (shape_.slot_count - 1)) * kNameBytes;
+  const auto sequence = load_little<std::uint32_t>(name);
+  return told.part != kNoPlacePart && (sequence & told.sequence_mask()) == told.sequence &&
+         before(sequence, lane.wire.sent.end());
 }
 
 Status PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
@@ -129,6 +153,7 @@ Status PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
   place.sequence = load_little<std::uint32_t>(name);
   place.bytes = load_little<std::uint32_t>(name + 4);
   const auto rails = load_little<std::uint64_t>(name + 8);
+  if (place.sequence != sequence && before(place.sequence, lane.wire.sent.end())) return {};
   if (place.sequence != sequence) {
     return bad_name("sequence", place.sequence, fmt::format("must be {}", sequence), number);
   }
@@ -154,7 +179,8 @@ const NamedPlace* PutLandings::find(const PutLane& lane, std::uint32_t sequence,
 
 // Returns whether a message that may land, and has no place, is not to wait for one.
 bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
-  if (lane.refused) return true;
+  const bool may_be = lane.refused || before(slot.sequence, lane.refused_to);
+  if (may_be && !before(slot.sequence, lane.refused_from)) return true;
   if (lane.awaited_since_ns != 0) return false;
   if (lane.skips > 0) {
     --lane.skips;
@@ -168,7 +194,7 @@ bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
 // A receiver that enters its call later would copy what lies in its slots by then, which takes longer than this wait.
 // One that sends first, to a peer that does the same, must not wait for ever, and not each time.
 bool PutLandings::waits(PutLane& lane, const SlotHeader& slot) {
-  const bool may_land = (slot.flags & kSlotLands) != 0 && slot.bytes >= kLeastLandedBytes;
+  const bool may_land = (slot.flags & kSlotLands) != 0 && slot.bytes >= kLeastLandedBytes && shape_.slot_count > 1;
   const bool has_place = may_land && find(lane, slot.sequence, slot.bytes) != nullptr;
   if (has_place) lane.skips_next = 1;
   if (!may_land || has_place || goes_on(lane, slot)) {
@@ -192,7 +218,9 @@ bool PutLandings::any_waits() const {
 void PutLandings::begin_again() {
   for (const auto& lane : lanes_) {
     std::ranges::fill(lane->naming, std::uint8_t{0});
-    if (before(lane->wire.recv.next, lane->named)) lane->named = lane->wire.recv.next;
+    lane->named = lane->wire.recv.next;
+    lane->declined = false;
+    lane->awaited_since_ns = 0;
   }
 }
 

@@ -49,6 +49,12 @@ class PutLandings {
   // Takes a told word of a place, whose lane is below kMostLanes here. Returns PeerLost with the field for something
   // that no correct peer tells or names.
   Status on_told(const Told& told);
+  // Forgets the name that was there before the one of message `sequence`, which is put now: sequences begin again. The
+  // message slot_count before it is not put again, since its slot of the executor was free.
+  void forget_before(PutLane& lane, std::uint32_t sequence) const {
+    NamedPlace& place = lane.places[sequence & (shape_.slot_count - 1)];
+    if (place.sequence != sequence) place = {};
+  }
   // Returns the place of a message of the lane; null where none was named.
   const NamedPlace* find(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
   // Returns whether the lane's next message waits for its place.
@@ -66,6 +72,7 @@ class PutLandings {
   bool name_place(PutLane& lane, std::uint32_t sequence);
   void put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t bytes, const RailMemories* place);
   Status take_name(PutLane& lane, std::uint32_t sequence);
+  bool is_late(const PutLane& lane, const Told& told) const;
   bool goes_on(PutLane& lane, const SlotHeader& slot);
 
   PutPort& port_;

@@ -20,10 +20,12 @@ constexpr int kLingerMs = 2000;
 // messages, and one more of each kind when the window is full.
 constexpr std::uint32_t kNewCredits = 6;
 
-// Returns how many puts that tell may be under way to this end, with the names of places. All may go over one channel.
+// Returns how many puts that tell may be under way to this end. All may go over one channel. The places of a window of
+// large messages may be named while the names of the window before wait here.
 std::uint32_t most_tells(const FifoShape& shape, const PutLimits& limits) {
   const std::uint32_t parts = limits.ordered ? 0 : shape.slot_count * (kMostParts - 1);
-  return shape.lanes * (window_messages(shape) + parts + shape.slot_count + kNewCredits + kMostCredits);
+  const std::uint32_t names = 2 * shape.slot_count;
+  return shape.lanes * (window_messages(shape) + parts + names + kNewCredits + kMostCredits);
 }
 
 }  // namespace
@@ -99,9 +101,11 @@ Status PutLink::prepare(std::uint16_t lane) {
   return {};
 }
 
-Result<std::size_t> PutLink::progress(bool /*expecting*/) {
+Result<std::size_t> PutLink::progress(bool expecting) {
   if (broken_) return *broken_;
   Status done = port_->poll();
+  // Between calls nobody arms.
+  if (done && !broken_ && !expecting) finds_silence();
   if (done && !broken_) done = recovery_.step(new_words_);
   if (done && !broken_ && recovery_.connected()) {
     landings_.name_places();
@@ -202,6 +206,8 @@ bool PutLink::finds_silence() {
   bool found = false;
   for (PutQueue& queue : queues_.all()) {
     if (queue.idle() || !queue.is_silent(now_ns())) continue;
+    // A process that was stopped may have events that it has not seen.
+    if (!port_->poll() || broken_ || !queue.is_silent(now_ns())) continue;
     recovery_.on_lost(queue.rail(),
                       {ErrorCode::PeerLost, fmt::format("the adapter has said nothing for {} ms of what "
                                                         "it was to put",
@@ -215,7 +221,7 @@ bool PutLink::finds_silence() {
 // waits so shortly that others get the core, and no sleep is made.
 bool PutLink::arm() {
   if (finds_silence() || (!broken_ && recovery_.waits_for_time())) return false;
-  if (!broken_ && landings_.any_waits()) {
+  if (!broken_ && recovery_.connected() && landings_.any_waits()) {
     ::sched_yield();
     return false;
   }

@@ -118,6 +118,7 @@ Status PutSender::keep(PutLane& lane, const SlotHeader& slot) {
   WREATH_TRY(lane.outgoing.allocate(small_slots_bytes(shape_)));
   SentMessage& message = lane.message(slot.sequence);
   message = {address_of(slot), {}, lane.wire.sent.large_place(), slot.bytes, 0, false};
+  landings_.forget_before(lane, slot.sequence);
   message.landed = landings_.find(lane, slot.sequence, slot.bytes) != nullptr;
   std::byte* const header_slot = lane.outgoing_slot(slot.sequence);
   PutHeader header{slot.epoch,
@@ -192,6 +193,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
   const SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const std::uint64_t each = part_bytes(message.bytes, limits_);
+  // The name of a message's place stays until a later message takes its turn.
   const NamedPlace* const place = message.landed ? landings_.find(lane, sequence, message.bytes) : nullptr;
   std::uint64_t offset = 0;
   for (std::uint32_t part = 1; offset < message.bytes; ++part) {
@@ -327,6 +329,7 @@ Put PutSender::nothing_to(const PutQueue& queue) const {
   Put put;
   put.to = slots.address;
   put.key = slots.key;
+  put.optional = true;
   return put;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -155,35 +156,43 @@ void mark_dead_targets(std::vector<DraftLane>& lanes) {
   }
 }
 
-// Returns whether the draft reads or writes the chunk of Output, or memory that may be the same.
-bool touches(const Draft& draft, Chunk chunk, bool in_place) {
-  const auto same = [&](Chunk other) {
-    return other.part == chunk.part && (other.buffer == Buffer::Output || (in_place && other.buffer == Buffer::Input));
-  };
-  return std::any_of(draft.source.begin(), draft.source.end(), same) ||
-         std::any_of(draft.target.begin(), draft.target.end(), same);
-}
+// The draft that touches a part of Output first, by lane and index, or memory that may be the same.
+struct FirstTouch {
+  std::size_t lane = SIZE_MAX;
+  std::size_t index = 0;
+  bool by_others = false;  // other lanes touch it, too
+};
 
-// Returns whether the draft receives into a place of Output that no draft before it touches. Lanes are not in order, so
-// none of another lane may.
-bool may_land(const std::vector<DraftLane>& lanes, std::size_t lane, std::size_t index, bool in_place) {
-  const Draft& draft = lanes[lane][index];
-  const bool receives = draft.op == StepOp::Recv || draft.op == StepOp::RecvSend;
-  if (!receives || draft.form != Form::Data || draft.target.size() != 1) return false;
-  const Chunk chunk = draft.target[0];
-  if (chunk.buffer != Buffer::Output) return false;
-  for (std::size_t other = 0; other < lanes.size(); ++other) {
-    const std::size_t end = other == lane ? index : lanes[other].size();
-    for (std::size_t i = 0; i < end; ++i) {
-      if (touches(lanes[other][i], chunk, in_place)) return false;
+std::vector<FirstTouch> first_touches(const std::vector<DraftLane>& lanes, std::uint32_t parts, bool in_place) {
+  std::vector<FirstTouch> touches(parts);
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (std::size_t i = 0; i < lanes[lane].size(); ++i) {
+      for (const Chunks* chunks : {&lanes[lane][i].source, &lanes[lane][i].target}) {
+        for (const Chunk chunk : *chunks) {
+          if (chunk.buffer != Buffer::Output && !(in_place && chunk.buffer == Buffer::Input)) continue;
+          FirstTouch& first = touches[chunk.part];
+          if (first.lane == SIZE_MAX) first = {lane, i};
+          first.by_others = first.by_others || first.lane != lane;
+        }
+      }
     }
   }
-  return true;
+  return touches;
 }
 
-void mark_landings(std::vector<DraftLane>& lanes, bool in_place) {
+// Marks receives into places of Output that no draft touches before them. Lanes are not in order, so none of another
+// lane may.
+void mark_landings(std::vector<DraftLane>& lanes, std::uint32_t parts, bool in_place) {
+  const std::vector<FirstTouch> touches = first_touches(lanes, parts, in_place);
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    for (std::size_t i = 0; i < lanes[lane].size(); ++i) lanes[lane][i].lands = may_land(lanes, lane, i, in_place);
+    for (std::size_t i = 0; i < lanes[lane].size(); ++i) {
+      Draft& draft = lanes[lane][i];
+      const bool receives = draft.op == StepOp::Recv || draft.op == StepOp::RecvSend;
+      if (!receives || draft.form != Form::Data || draft.target.size() != 1) continue;
+      if (draft.target[0].buffer != Buffer::Output) continue;
+      const FirstTouch& first = touches[draft.target[0].part];
+      draft.lands = first.lane == lane && first.index == i && !first.by_others;
+    }
   }
 }
 
@@ -294,7 +303,7 @@ Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes, bool in
   for (const Lane& lane : schedule.lanes()) strands.push_back(cut(fuse(lane)));
   for (DraftLane& strand : strands) stage_sends_of_own(strand);
   mark_dead_targets(strands);
-  mark_landings(strands, in_place);
+  mark_landings(strands, schedule.parts(), in_place);
   Emitter emitter(schedule, me, data_lanes);
   emitter.emit(strands);
   return emitter.finish();

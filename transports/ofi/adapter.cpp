@@ -234,6 +234,7 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
   request.channel = &channel;
   request.number = put.number;
   request.bytes = put.bytes;
+  request.optional = put.optional;
   const iovec piece{const_cast<std::byte*>(empty ? blank_.data() : put.from), put.bytes};
   const fi_rma_iov target{put.to, put.bytes, put.key};
   void* description = fi_mr_desc(registration->region.get());
@@ -316,10 +317,6 @@ bool OfiAdapter::arm() {
   if (queue_ == nullptr) return true;
   fid* waits = &queue_->fid;
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
-}
-
-bool OfiAdapter::let_go() {
-  return !channels_.any([](const OfiChannel& channel) { return channel.goes_on(); }) && close_endpoint();
 }
 
 // Nothing reads memory for a put any more when the endpoint is closed, and no peer reaches memory of which the

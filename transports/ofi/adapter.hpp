@@ -44,6 +44,7 @@ struct OfiRequest {
   OfiChannel* channel = nullptr;  // null for a receive, and where the channel is gone
   std::uint64_t number = 0;
   std::uint32_t bytes = 0;
+  bool optional = false;
   bool receive = false;
 };
 
@@ -74,8 +75,11 @@ class OfiAdapter final : public Adapter {
   Result<fi_addr_t> insert(const OfiAddress& theirs);
   // Submits a put that tells `word`. Returns false where the provider takes no more now.
   Result<bool> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
-  // Closes the endpoint if no channel is to go on. Returns whether it is closed.
-  bool let_go();
+  // Returns whether a channel is to go on.
+  bool goes_on() const {
+    return channels_.any([](const OfiChannel& channel) { return channel.goes_on(); });
+  }
+  // Returns whether the endpoint is closed now.
   bool close_endpoint();
   void remove(const OfiChannel& channel);
 

@@ -50,8 +50,7 @@ Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
   return puts.size();
 }
 
-// A put without bytes tells credit. A peer that has left needs none, and then such a put fails. The link is lost when a
-// message is.
+// A put to a peer that has left fails. The link is lost when a message is, and not with credit.
 bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event) {
   --outstanding_;
   if (request.bytes > 0) --reading_;
@@ -61,16 +60,17 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   event.number = request.number;
   if (failure.empty()) return true;
   log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
-  if (request.bytes == 0 || state_ == State::Stopping) return true;
+  if (request.optional || state_ == State::Stopping) return true;
   state_ = State::Lost;
   event.kind = PutEvent::Kind::Lost;
   event.error = {ErrorCode::PeerLost, fmt::format("a put of {} bytes failed: {}", request.bytes, failure)};
   return true;
 }
 
+// The last channel that stops closes the endpoint, which ends what peers may do here.
 bool OfiChannel::stop() {
   state_ = State::Stopping;
-  return adapter_.let_go() || reading_ == 0;
+  return adapter_.goes_on() ? reading_ == 0 : adapter_.close_endpoint();
 }
 
 Status OfiChannel::reset() {

@@ -54,7 +54,8 @@ VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port
   const std::uint32_t sends = std::clamp(std::bit_floor(share), kFewestSends, kMostSends);
   limits_ = {device_->inline_bytes(), port_.put_bytes,
              std::bit_floor(std::min(sends, static_cast<std::uint32_t>(most.max_qp_wr))), true};
-  limits_.silent_ms = settings.retries_ms();
+  // Some adapters take four times as long for their retries as they were told.
+  limits_.silent_ms = 2'000 + 4 * (settings.retry_count + 1) * (4096LL << settings.timeout) / 1'000'000;
   news_.port = port_.number;
   device_->subscribe(news_);
 }

@@ -23,8 +23,6 @@ struct VerbsSettings {
   std::size_t rails = 1;
   bool relaxed_ordering = true;
 
-  // Returns how long an adapter may go on with retries: some take four times as long as they were told.
-  std::int64_t retries_ms() const { return 4 * (std::int64_t{retry_count} + 1) * ((4096LL << timeout) / 1'000'000 + 1); }
   // InvalidArgument names the variable, its value and what is allowed.
   static Result<VerbsSettings> read();
 };

@@ -49,6 +49,13 @@ std::vector<Call> calls() {
          return communicator.all_gather(buffers.input.data(), buffers.output.data(), count, kType);
        },
        [](Rank, Rank block, int) { return 1000 * block; }},
+      {"all_gather_in_place",
+       [](Communicator& communicator, const Buffers& buffers, std::size_t count) {
+         std::int32_t* const own = buffers.output.data() + static_cast<std::size_t>(communicator.rank()) * count;
+         std::copy_n(buffers.input.data(), count, own);
+         return communicator.all_gather(own, buffers.output.data(), count, kType);
+       },
+       [](Rank, Rank block, int) { return 1000 * block; }},
       {"broadcast",
        [](Communicator& communicator, const Buffers& buffers, std::size_t count) {
          return communicator.broadcast(buffers.input.data(), buffers.output.data(), count, kType, 1);

@@ -89,6 +89,15 @@ int call_until_failure(const std::function<Status()>& call, const Buffers& buffe
 
 constexpr float kSum = kRanks * (kRanks + 1) / 2.0F;
 
+// Returns how many bytes adapters put straight into this rank's outputs.
+std::uint64_t landed_bytes(const Communicator& communicator) {
+  std::uint64_t bytes = 0;
+  for (const WireCounts& wire : communicator.wire_counts()) {
+    for (const WireCounts::Count& count : wire.counts) bytes += count.name == "landed_bytes" ? count.number : 0;
+  }
+  return bytes;
+}
+
 void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) {
   const std::int64_t start_ns = now_ns();
   const Status aborted = communicator.abort();
@@ -103,6 +112,7 @@ void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) 
 
 WREATH_ROLE(aborting) {
   const auto count = static_cast<std::size_t>(child.number("count"));
+  std::uint64_t landed = 0;
   for (std::int64_t i = 0; i < child.number("rounds"); ++i) {
     auto communicator = child.create();
     if (!communicator) return child.failed(communicator.error());
@@ -117,6 +127,7 @@ WREATH_ROLE(aborting) {
     std::thread caller([&] { wrong = call_until_failure(call, buffers, expected, calls); });
     eventually(20'000, [&] { return calls > 2 || !communicator->error(); });
     if (const Status early = communicator->error(); !early) child.failed(early.error());
+    landed += landed_bytes(*communicator);
     child.report("running");
     if (child.command() == "abort") {
       abort_and_keep(child, *communicator, buffers);
@@ -127,7 +138,8 @@ WREATH_ROLE(aborting) {
     }
     child.command();
   }
-  return 0;
+  // Rank 0 sends, and gets nothing.
+  return child.number("broadcasts") != 0 && child.rank() != 0 && landed == 0 ? 1 : 0;
 }
 
 struct Case {

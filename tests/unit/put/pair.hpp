@@ -88,6 +88,8 @@ class Stream {
   std::size_t seen() const { return seen_; }
   std::size_t landed() const { return landed_; }
   const std::string& wrong() const { return wrong_; }
+  // Finds a place that was written after its message was consumed, when all are.
+  void check_places();
 
  private:
   struct Message {
@@ -103,7 +105,6 @@ class Stream {
   bool send_one();
   void overwrite_given_back();
   void check(const Message& message, const SlotHeader& slot, const std::byte* data);
-  void check_places();
 
   Pair& pair_;
   PutLink& from_;
@@ -137,13 +138,18 @@ std::vector<Stream> streams_both_ways(Pair& pair, int messages);
 // test.
 bool step_all(std::vector<Stream>& streams);
 
-// Carries the messages of a stream, until their memory is given back. Returns false after an error.
+// Carries the messages of a stream, until their memory is given back and nothing is under way. Returns false after an
+// error.
 inline bool carry(Pair& pair, Stream& stream) {
-  return drive(pair, [&] {
+  const bool done = drive(pair, [&] {
     stream.send_all();
     stream.take_all();
     return stream.done() && stream.given_back();
   });
+  for (int i = 0; done && i < 1000 && pair.network.step(); ++i) {
+  }
+  if (done) stream.check_places();
+  return done;
 }
 
 }  // namespace wreath::put

@@ -1,6 +1,7 @@
 // Links whose channels are lost connect again, or say why they cannot.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include "tests/unit/put/pair.hpp"
 
@@ -63,6 +64,31 @@ TEST(PutRecovery, AnAdapterThatForgetsItsPutsIsConnectedAgain) {
   ASSERT_TRUE(drive(pair, [&] { return step_all(streams); })) << pair.error.message;
   EXPECT_GT(pair.ends[0].link->counts().repeated, 0U);
   EXPECT_EQ(pair.ends[1].link->counts().repeated, 0U) << "all that this end put had ended";
+}
+
+// Between calls the progress thread looks now and then, and nobody arms.
+TEST(PutRecovery, SilenceIsNoticedBetweenCalls) {
+  Whims whims;
+  whims.limits.silent_ms = 20;
+  Pair pair(shape_of(1, 4), whims);
+  pair.ends[0].adapter().silent = true;
+  Stream stream(pair, 0, 0);
+  stream.add(8, Way::Ordinary);
+  stream.send_all();
+  bool arrived = false;
+  for (int i = 0; i < 2000 && !arrived; ++i) {
+    for (int end : {0, 1}) {
+      ASSERT_TRUE(pair.ends[end].link->progress(false));
+      pair.take_word(end);
+      ASSERT_TRUE(pair.give_word(end));
+    }
+    pair.network.step();
+    ::poll(nullptr, 0, 1);
+    stream.take_all();
+    arrived = stream.done();
+  }
+  EXPECT_TRUE(arrived);
+  EXPECT_EQ(stream.wrong(), "");
 }
 
 TEST(PutRecovery, APutMayTakeAsLongAsTheAdapterMayBeSilent) {
