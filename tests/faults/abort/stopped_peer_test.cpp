@@ -1,5 +1,6 @@
 // A peer is stopped in the middle of calls; the others abort and use their buffers for other data. Nothing may write
 // into the buffers afterwards. The peer, continued, must not succeed with the new bytes.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -112,7 +113,7 @@ void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) 
 
 WREATH_ROLE(aborting) {
   const auto count = static_cast<std::size_t>(child.number("count"));
-  std::uint64_t landed = 0;
+  std::uint64_t landed = 0;  // by one communicator, at most
   for (std::int64_t i = 0; i < child.number("rounds"); ++i) {
     auto communicator = child.create();
     if (!communicator) return child.failed(communicator.error());
@@ -122,12 +123,15 @@ WREATH_ROLE(aborting) {
     std::atomic<int> wrong{0};
     const bool stopped = child.rank() == i % child.ranks();
     const bool broadcasts = child.number("broadcasts") != 0;
-    const auto call = [&] { return (broadcasts ? broadcast : reduce)(*communicator, buffers); };
+    const auto call = [&] {
+      Status done = (broadcasts ? broadcast : reduce)(*communicator, buffers);
+      if (done && broadcasts) landed = std::max(landed, landed_bytes(*communicator));
+      return done;
+    };
     const auto expected = stopped ? std::optional(broadcasts ? 1.0F : kSum) : std::nullopt;
     std::thread caller([&] { wrong = call_until_failure(call, buffers, expected, calls); });
     eventually(20'000, [&] { return calls > 2 || !communicator->error(); });
     if (const Status early = communicator->error(); !early) child.failed(early.error());
-    landed += landed_bytes(*communicator);
     child.report("running");
     if (child.command() == "abort") {
       abort_and_keep(child, *communicator, buffers);
