@@ -168,18 +168,6 @@ class LaneMessages {
     fifo.landing->target = target.data;
   }
 
-  // Returns whether the FIFO wants places ahead, and has as many as it takes.
-  WREATH_HOST_DEVICE static bool has_places(const RecvFifo& fifo) {
-    return fifo.landings > 1 &&
-           static_cast<std::int32_t>(fifo.posted - fifo.next) >= static_cast<std::int32_t>(fifo.landings);
-  }
-  // Posts the place of the FIFO's next message for which none was, or that it has none (`target` is null).
-  WREATH_HOST_DEVICE static void post_ahead(RecvFifo& fifo, std::byte* target, std::uint64_t bytes) {
-    if (fifo.landings == 1) return;
-    fifo.landing[fifo.posted & (fifo.landings - 1)] = {target, fifo.posted, static_cast<std::uint32_t>(bytes)};
-    ++fifo.posted;
-  }
-
   // Makes `to`, and `slot` if there is one, as the sum or copy of the sources.
   WREATH_HOST_DEVICE Advance make(const Piece& to, Sources& sources, std::byte* slot) {
     if (sources.fetched > 0) return pull_and_move(to, sources, slot);

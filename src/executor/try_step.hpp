@@ -166,7 +166,7 @@ class StepRunner : private LaneMessages<Processor> {
     const std::uint64_t elements = count(step, lane_.posted_tile);
     const Ends ends{step.in_first, elements == 0 ? 0U : step.in_count};
     for (std::uint32_t i = 0; i < ends.count; ++i) {
-      if (Work::has_places(in(ends, i))) return false;
+      if (has_places(in(ends, i))) return false;
     }
     std::byte* target = nullptr;
     if ((step.flags & kLands) != 0) {
@@ -174,7 +174,7 @@ class StepRunner : private LaneMessages<Processor> {
       target = Work::piece_of(step.target_buffer, place, step.target_slot).data;
     }
     const std::uint64_t bytes = elements * bytes_of(Form::Data);
-    for (std::uint32_t i = 0; i < ends.count; ++i) Work::post_ahead(in(ends, i), target, bytes);
+    for (std::uint32_t i = 0; i < ends.count; ++i) wreath::post_ahead(in(ends, i), target, bytes);
     go_on_posting(elements);
     return true;
   }

@@ -132,6 +132,18 @@ WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
   give_back(fifo);
 }
 
+// Returns whether the FIFO wants places ahead (RecvFifo::landings), and has as many as it takes.
+WREATH_HOST_DEVICE inline bool has_places(const RecvFifo& fifo) {
+  return fifo.landings > 1 &&
+         static_cast<std::int32_t>(fifo.posted - fifo.next) >= static_cast<std::int32_t>(fifo.landings);
+}
+// Posts the place of the next message for which none was posted, or that it has none (`target` is null).
+WREATH_HOST_DEVICE inline void post_ahead(RecvFifo& fifo, std::byte* target, std::uint64_t bytes) {
+  if (fifo.landings == 1) return;
+  fifo.landing[fifo.posted & (fifo.landings - 1)] = {target, fifo.posted, static_cast<std::uint32_t>(bytes)};
+  ++fifo.posted;
+}
+
 // Returns whether the producer has given up. The memory that its kSlotReference slots name may then hold other data. It
 // is a look: for data that was read it comes after finish_reads().
 WREATH_HOST_DEVICE inline bool gave_up(const RecvFifo& fifo) {

@@ -186,7 +186,7 @@ bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
     --lane.skips;
     return true;
   }
-  // What is not registered is copied here anyway.
+  // Memory that is not registered is copied here anyway.
   const auto memory = port_.find(address_of(slot), slot.bytes);
   return memory && !*memory;
 }

@@ -239,7 +239,7 @@ TEST_F(PutPlaceStranger, ANameOfAnotherMessageIsRefused) {
   EXPECT_EQ(tell(101), "test0 to rank 1: name of a place: sequence is 105, must be 101 (lane 0)");
 }
 
-// Of few bits a late name looks like one that is far ahead.
+// Few bits let a late name look like one that is far ahead.
 TEST_F(PutPlaceStranger, ANameThatIsVeryLateIsNotTaken) {
   ASSERT_FALSE(names_.empty());
   constexpr std::uint32_t kHalf = 1U << 23;
