@@ -16,6 +16,8 @@ Status add_wrong(const Result<std::uint64_t>& counted, Timing& timing) {
 }
 
 constexpr std::size_t kSpots = 32;
+// Each half has a call of both kinds.
+constexpr int kFewestInTurns = 4;
 
 using Clock = std::chrono::steady_clock;
 
@@ -144,7 +146,7 @@ Status Bench::call_spotted(int call_number, int stream, Timing& timing) {
   return {};
 }
 
-// Makes a call that differs from those of the case.
+// Makes a call that differs from those of the case, where it has elements to spare, or a root.
 Status Bench::call_other(int stream) {
   const auto ranks = static_cast<std::size_t>(seat_.ranks);
   Invocation other{seat_, work_.elements > ranks ? work_.elements - ranks : work_.elements, work_.kind,
@@ -237,14 +239,14 @@ Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
   WREATH_TRY(poison_output());
   const auto one = [&](int i) -> Status {
     const int stream = stream_of(i, first_stream);
-    const bool other = options_.alternate && ((calls - 1 - i) & 1) != 0;
-    return other ? call_other(stream) : call_spotted(i, stream, timing);
+    return is_other(i, calls) ? call_other(1 - stream) : call_spotted(i, stream, timing);
   };
   if (!options_.rewrite) {
     WREATH_TRY(timed(calls, options_.per_iteration, timing, one));
   } else {
     for (int i = 0; i < calls; ++i) {
-      WREATH_TRY(fill_input(stream_of(i, first_stream)));
+      const int stream = stream_of(i, first_stream);
+      WREATH_TRY(fill_input(is_other(i, calls) ? 1 - stream : stream));
       WREATH_TRY(timed(1, options_.per_iteration, timing, [&](int) { return one(i); }));
     }
   }
@@ -291,11 +293,15 @@ Result<Timing> Bench::out_of_place(const Case& work) {
   choose_spots(false);
   Timing timing;
   WREATH_TRY(check_out_of_place(timing));
-  const auto one = [&](int i) { return call(input(i & 1).data(), output().data()); };
-  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(one(i));
+  const auto one = [&](int i) {
+    const bool other = options_.alternate && (i & 1) != 0;
+    return other ? call_other(0) : call(input(i & 1).data(), output().data());
+  };
+  const int warmup = options_.alternate ? 2 * options_.warmup : options_.warmup;
+  for (int i = 0; i < warmup; ++i) WREATH_TRY(one(i));
   const auto chosen = iterations(one);
   if (!chosen) return chosen.error();
-  timing.iterations = *chosen;
+  timing.iterations = options_.alternate ? std::max(*chosen, kFewestInTurns) : *chosen;
   const int second = checks() ? timing.iterations / 2 : 0;
   const int first = timing.iterations - second;
   WREATH_TRY(time_alternating(first, 0, timing));

@@ -4,8 +4,9 @@
 // The whole output is compared after the first and after the second half of the calls. The halves end on different
 // inputs, so a call that was skipped, stale or partial is counted as wrong. A call that is not the last of its half is
 // checked only by its byte. A check of the rest would take time inside the clock.
-// With --alternate other calls take turns with those: of one element less for each rank, and with the next rank as
-// root. The last call of each half is never another one.
+// With --alternate other calls take turns with those: of one element less for each rank where there are more elements
+// than ranks, and with the next rank as root. The last call of each half is of the case, and the one before it has the
+// other input.
 // Calls in place work on the results of the calls before them. Where they combine, the data stays exact for a known
 // number of calls. Then the buffer is compared and filled again with the clock stopped. Where they move data, bytes
 // are spoiled as above.
@@ -52,6 +53,8 @@ class Bench {
   Status call(const std::byte* input, std::byte* output);
   Status call_spotted(int call_number, int stream, Timing& timing);
   Status call_other(int stream);
+  // Returns whether call i of so many is another one than those of the case.
+  bool is_other(int i, int calls) const { return options_.alternate && ((calls - 1 - i) & 1) != 0; }
   std::size_t guarded_bytes() const;
   // Returns the input of call `number` of a half that begins with `first`.
   int stream_of(int number, int first) const { return ((options_.alternate ? number / 2 : number) + first) & 1; }

@@ -49,6 +49,7 @@ Comparison comparison_of(const Json& json) {
   json.at("started").get_to(comparison.started);
   json.at("ranks").get_to(comparison.ranks);
   comparison.congestion_control = json.text_or("congestion_control", "");
+  comparison.calls = json.text_or("calls", "");
   json.at("remarks").get_to(comparison.remarks);
   for (const auto& [round, probe] : json.at("flag_ns").items()) {
     comparison.probes[std::stoi(round)] = {probe.at(0).get<double>(), probe.at(1).get<double>()};
@@ -71,6 +72,7 @@ std::string to_json(const Comparison& comparison) {
                {"started", comparison.started},
                {"ranks", comparison.ranks},
                {"congestion_control", comparison.congestion_control},
+               {"calls", comparison.calls},
                {"remarks", comparison.remarks}};
   json["flag_ns"] = Json::object();
   for (const auto& [round, probe] : comparison.probes) {

@@ -109,7 +109,16 @@ void end_steps() {
 }
 
 Comparison blank(const Arguments& arguments, const std::string& command) {
-  return {command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, congestion_control(), {}, {}, {}};
+  return {command,
+          WREATH_COMMIT,
+          cpu_name(),
+          now_text(),
+          arguments.run.ranks,
+          congestion_control(),
+          {},
+          {},
+          {},
+          calls_text(arguments.run)};
 }
 
 int compare_builds(Arguments& arguments, const std::string& command) {
@@ -139,6 +148,10 @@ int compare(Arguments& arguments, const std::string& command) {
     comparison = *std::move(read);
     if (comparison.ranks != arguments.run.ranks) {
       return fail(2, fmt::format("--resume {}: it has {} ranks", arguments.resume_file, comparison.ranks));
+    }
+    if (comparison.calls != calls_text(arguments.run)) {
+      return fail(2, fmt::format("--resume {}: its calls were timed in another way ('{}', here '{}')",
+                                 arguments.resume_file, comparison.calls, calls_text(arguments.run)));
     }
     if (!comparison.congestion_control.empty() && comparison.congestion_control != congestion_control()) {
       return fail(2, fmt::format("--resume {}: its TCP was under '{}', here it is '{}'", arguments.resume_file,

@@ -27,6 +27,7 @@ struct Comparison {
   std::map<int, Probe> probes;  // by round
   // The measurements that were not possible, and the reasons.
   std::vector<std::string> remarks;
+  std::string calls{};  // which calls were timed: calls_text()
 };
 
 // The distance between the cores of a round: a virtual machine's cores move. Moved is a round whose flags differ.

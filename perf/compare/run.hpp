@@ -34,6 +34,12 @@ struct RunOptions {
   std::string peers{};  // Places::peers
 };
 
+// Says in words how calls differ from one that repeats; empty: they do not.
+inline std::string calls_text(const RunOptions& options) {
+  if (options.rewrite && options.alternate) return "inputs rewritten, calls alternate";
+  return options.rewrite ? "inputs rewritten" : options.alternate ? "calls alternate" : "";
+}
+
 // Reports each start: how many are done, how many there are, and the name of this one.
 using Step = std::function<void(int done, int all, const std::string& what)>;
 

@@ -38,7 +38,7 @@ class GlooMember final : public Member {
   std::string plan_for(Collective, std::size_t) const override { return "Gloo"; }
 
  private:
-  using Key = std::tuple<Collective, DataType, const void*, const void*, std::size_t>;
+  using Key = std::tuple<Collective, DataType, const void*, const void*, std::size_t, Rank>;
   template <typename T>
   std::function<void()> prepare(const Call& call);
 
@@ -91,7 +91,7 @@ std::function<void()> GlooMember::prepare(const Call& call) {
 }
 
 Status GlooMember::run(const Call& call) {
-  const Key key{call.collective, call.dtype, call.input, call.output, call.count};
+  const Key key{call.collective, call.dtype, call.input, call.output, call.count, call.root};
   auto found = prepared_.find(key);
   if (found == prepared_.end()) {
     auto made = call.dtype == DataType::Float32 ? prepare<float>(call)
@@ -107,7 +107,7 @@ Status GlooMember::run(const Call& call) {
 Status GlooMember::exchange(std::span<const Transfer> transfers, DataType dtype) {
   if (transfers.size() != 2) return Error{ErrorCode::Unavailable, "Gloo: only one send with one recv"};
   const std::size_t bytes = transfers[0].count * size_of(dtype);
-  const Key key{Collective::Exchange, dtype, transfers[0].data, transfers[1].data, bytes};
+  const Key key{Collective::Exchange, dtype, transfers[0].data, transfers[1].data, bytes, 0};
   auto found = prepared_.find(key);
   if (found == prepared_.end()) {
     std::shared_ptr<gloo::transport::UnboundBuffer> send = context_->createUnboundBuffer(transfers[0].data, bytes);

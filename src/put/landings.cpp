@@ -44,9 +44,10 @@ Status PutLandings::on_want(const WantSlots& word) {
 
 void PutLandings::name_places() {
   for (WireLane* wire : wires_.used()) {
-    const RecvFifo& fifo = wire->recv;
-    // Lanes that post none take messages all the same, and `posted` is any number then.
+    RecvFifo& fifo = wire->recv;
     const std::uint32_t ahead = fifo.posted - fifo.next;
+    // Lanes that post no places take messages all the same. Old places must not look new when sequences begin again.
+    if (ahead > fifo.landings) fifo.posted = fifo.next;
     if (ahead == 0 || ahead > fifo.landings) continue;
     PutLane& lane = *lanes_[fifo.lane];
     if (lane.named - fifo.next > ahead) lane.named = fifo.next;
@@ -122,7 +123,7 @@ Status PutLandings::on_told(const Told& told) {
   const std::uint32_t ahead = told.since(next);
   const bool late = ahead > told.sequence_mask() / 2;
   if (!late && ahead >= shape_.slot_count) {
-    if (is_late(lane, told)) return {};
+    if (told.part == kNoPlacePart || is_late(lane, told)) return {};
     return bad_name("sequence", told.sequence,
                     fmt::format("must be one of {} from {} on", shape_.slot_count, next & told.sequence_mask()),
                     told.lane);
@@ -133,7 +134,11 @@ Status PutLandings::on_told(const Told& told) {
     lane.refused_from = sequence;
   } else if (lane.refused && !before(sequence, lane.refused_from)) {
     lane.refused = false;
-    lane.refused_to = sequence;
+    for (std::uint32_t each = before(lane.refused_from, next) ? next : lane.refused_from; before(each, sequence);
+         ++each) {
+      NamedPlace& place = lane.places[each & (shape_.slot_count - 1)];
+      if (place.sequence != each || place.bytes == 0) place = {.sequence = each, .refused = true};
+    }
   }
   return late || told.part == kNoPlacePart ? Status() : take_name(lane, sequence);
 }
@@ -142,8 +147,7 @@ Status PutLandings::on_told(const Told& told) {
 bool PutLandings::is_late(const PutLane& lane, const Told& told) const {
   const std::byte* const name = lane.names.data() + (told.sequence & (shape_.slot_count - 1)) * kNameBytes;
   const auto sequence = load_little<std::uint32_t>(name);
-  return told.part != kNoPlacePart && (sequence & told.sequence_mask()) == told.sequence &&
-         before(sequence, lane.wire.sent.end());
+  return (sequence & told.sequence_mask()) == told.sequence && before(sequence, lane.wire.sent.end());
 }
 
 Status PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
@@ -179,8 +183,9 @@ const NamedPlace* PutLandings::find(const PutLane& lane, std::uint32_t sequence,
 
 // Returns whether a message that may land, and has no place, is not to wait for one.
 bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
-  const bool may_be = lane.refused || before(slot.sequence, lane.refused_to);
-  if (may_be && !before(slot.sequence, lane.refused_from)) return true;
+  const NamedPlace& place = lane.places[slot.sequence & (shape_.slot_count - 1)];
+  if (place.refused && place.sequence == slot.sequence) return true;
+  if (lane.refused && !before(slot.sequence, lane.refused_from)) return true;
   if (lane.awaited_since_ns != 0) return false;
   if (lane.skips > 0) {
     --lane.skips;
@@ -211,8 +216,10 @@ bool PutLandings::waits(PutLane& lane, const SlotHeader& slot) {
 }
 
 bool PutLandings::any_waits() const {
-  return std::ranges::any_of(wires_.used(),
-                             [&](const WireLane* wire) { return lanes_[wire->send.lane]->awaited_since_ns != 0; });
+  return std::ranges::any_of(wires_.used(), [&](const WireLane* wire) {
+    const std::int64_t since = lanes_[wire->send.lane]->awaited_since_ns;
+    return since != 0 && now_ns() - since < wait_ms_ * kNsPerMs;
+  });
 }
 
 void PutLandings::begin_again() {

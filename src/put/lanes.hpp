@@ -29,6 +29,7 @@ struct SentMessage {
 struct NamedPlace {
   std::uint32_t sequence = 0;
   std::uint32_t bytes = 0;
+  bool refused = false;  // there is none
   std::array<RemoteMemory, kMostRails> by_rail{};
 };
 
@@ -60,7 +61,6 @@ struct PutLane {
     wire.recv.landing = landings.data();
     wire.recv.landings = shape.slot_count;
     wire.recv.posted = shape.first_sequence;
-    refused_from = refused_to = shape.first_sequence;
   }
 
   WireLane& wire;
@@ -102,10 +102,9 @@ struct PutLane {
   std::vector<std::uint8_t> naming;  // 1 while the put of a name has not ended
   std::uint32_t named;               // the posted places before this message were named, or had no need to be
   bool declined = false;             // the peer was told that it need not wait for places
-  // Messages do not wait for places that the peer has said are none: from one message on, to another one or for good.
-  bool refused = false;  // for good
+  // Messages do not wait where the peer has said that there are no places, from this one on.
+  bool refused = false;
   std::uint32_t refused_from = 0;
-  std::uint32_t refused_to = 0;
   // After one that waited in vain so many others go first, and ever more.
   std::uint32_t skips = 0;
   std::uint32_t skips_next = 1;

@@ -201,18 +201,19 @@ bool PutLink::needs_progress() const {
 }
 
 // Takes a channel for lost whose adapter says nothing: an adapter whose port came up again may have forgotten its puts.
+// Returns whether something may have come meanwhile.
 bool PutLink::finds_silence() {
   if (broken_ || !recovery_.connected()) return false;
   bool found = false;
   for (PutQueue& queue : queues_.all()) {
     if (queue.idle() || !queue.is_silent(now_ns())) continue;
     // A process that was stopped may have events that it has not seen.
+    found = true;
     if (!port_->poll() || broken_ || !queue.is_silent(now_ns())) continue;
     recovery_.on_lost(queue.rail(),
                       {ErrorCode::PeerLost, fmt::format("the adapter has said nothing for {} ms of what "
                                                         "it was to put",
                                                         port_->adapter(queue.rail()).limits().silent_ms)});
-    found = true;
   }
   return found;
 }

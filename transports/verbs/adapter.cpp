@@ -17,6 +17,7 @@ constexpr std::uint32_t kFewestSends = 32;
 // Acknowledging takes a lock, so it is done for so many events together.
 constexpr unsigned kAcknowledgedAtOnce = 64;
 constexpr std::size_t kPolledAtOnce = 32;
+constexpr std::uint8_t kLeastTimeout = 16;  // 0.27 s
 
 }  // namespace
 
@@ -54,8 +55,9 @@ VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port
   const std::uint32_t sends = std::clamp(std::bit_floor(share), kFewestSends, kMostSends);
   limits_ = {device_->inline_bytes(), port_.put_bytes,
              std::bit_floor(std::min(sends, static_cast<std::uint32_t>(most.max_qp_wr))), true};
-  // Some adapters take four times as long for their retries as they were told.
-  limits_.silent_ms = 2'000 + 4 * (settings.retry_count + 1) * (4096LL << settings.timeout) / 1'000'000;
+  // Some adapters take four times as long for their retries as they were told, and none of them is quick.
+  limits_.silent_ms =
+      2'000 + 4 * (settings.retry_count + 1) * (4096LL << std::max(settings.timeout, kLeastTimeout)) / 1'000'000;
   news_.port = port_.number;
   device_->subscribe(news_);
 }

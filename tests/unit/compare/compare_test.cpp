@@ -177,7 +177,8 @@ TEST_F(Runs, AreEndedTogether) {
 }
 
 Comparison example() {
-  Comparison comparison{"compare", "abc", "a machine", "today", 2, "reno", {}, {{0, {60, 61}}}, {"a remark"}};
+  Comparison comparison{"compare", "abc", "a machine",     "today",      2,
+                        "reno",    {},    {{0, {60, 61}}}, {"a remark"}, "calls alternate"};
   comparison.cells[{"shm", "all_reduce", 8}] = {{"wreath", times_of({1, 1})}, {"O", times_of({3, 3})}};
   comparison.cells[{"tcp", "broadcast", 65536}] = {{"wreath", times_of({4, 4})}, {"G", times_of({2, 2})}};
   return comparison;
