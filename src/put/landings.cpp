@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 
 #include "src/base/clock.hpp"
+#include "src/base/hash.hpp"
 #include "src/base/little_endian.hpp"
 #include "src/fifo/access.hpp"
 
@@ -16,8 +19,19 @@ namespace {
 // This part of a told word says that there are no places.
 constexpr std::uint32_t kNoPlacePart = 1;
 constexpr std::uint32_t kMostSkips = 256;
+constexpr std::int64_t kCopiedBytesPerNs = 8;  // by a core, about
 
-constexpr std::size_t name_bytes(std::size_t rails) { return 16 + 16 * rails; }
+constexpr std::size_t kNameChecksumAt = 8;
+constexpr std::size_t kNameRailsAt = 16;
+
+constexpr std::size_t name_bytes(std::size_t rails) { return 24 + 16 * rails; }
+static_assert(name_bytes(kMostRails) == kNameBytes);
+
+// Returns the checksum of a name without that field.
+std::uint64_t checksum_of(const std::byte* name, std::size_t rails) {
+  const std::span<const std::byte> rest(name + kNameRailsAt, name_bytes(rails) - kNameRailsAt);
+  return mix(checksum(std::span(name, kNameChecksumAt)), checksum(rest));
+}
 
 // Returns whether `sequence` is before `other`, in the order of sequences.
 bool before(std::uint32_t sequence, std::uint32_t other) { return static_cast<std::int32_t>(sequence - other) < 0; }
@@ -27,6 +41,17 @@ Error bad_name(const char* field, std::uint64_t value, const std::string& rule, 
 }
 
 }  // namespace
+
+void write_name(const PlaceName& place, std::byte* name) {
+  store_little(name, place.sequence, 4);
+  store_little(name + 4, place.bytes, 4);
+  store_little(name + kNameRailsAt, place.by_rail.size(), 8);
+  for (std::size_t rail = 0; rail < place.by_rail.size(); ++rail) {
+    store_little(name + name_bytes(rail), place.by_rail[rail].address, 8);
+    store_little(name + name_bytes(rail) + 8, place.by_rail[rail].key, 8);
+  }
+  store_little(name + kNameChecksumAt, checksum_of(name, place.by_rail.size()), 8);
+}
 
 Status PutLandings::on_want(const WantSlots& word) {
   RailMemories& known = lanes_[word.lane]->peer.places;
@@ -42,15 +67,15 @@ Status PutLandings::on_want(const WantSlots& word) {
   return prepare(*lanes_[word.lane]);
 }
 
+// Looks at messages that were taken meanwhile, too: the peer has not heard yet whether there are places.
 void PutLandings::name_places() {
   for (WireLane* wire : wires_.used()) {
     RecvFifo& fifo = wire->recv;
-    const std::uint32_t ahead = fifo.posted - fifo.next;
-    // Lanes that post no places take messages all the same. Old places must not look new when sequences begin again.
-    if (ahead > fifo.landings) fifo.posted = fifo.next;
-    if (ahead == 0 || ahead > fifo.landings) continue;
     PutLane& lane = *lanes_[fifo.lane];
-    if (lane.named - fifo.next > ahead) lane.named = fifo.next;
+    if (lane.named == fifo.posted && fifo.posted == fifo.next) continue;
+    // Lanes that post no places take messages all the same. Old places must not look new when sequences begin again.
+    if (fifo.posted - fifo.next > fifo.landings) fifo.posted = lane.named = fifo.next;
+    if (fifo.posted - lane.named > fifo.landings) lane.named = fifo.next;
     while (lane.named != fifo.posted && name_place(lane, lane.named)) ++lane.named;
   }
 }
@@ -58,14 +83,17 @@ void PutLandings::name_places() {
 // Returns false where the place is to be named later.
 bool PutLandings::name_place(PutLane& lane, std::uint32_t sequence) {
   const Landing& place = lane.landings[sequence & (shape_.slot_count - 1)];
-  const bool here = before(sequence, lane.wire.received.end());
-  if ((here && !lane.declined) || place.sequence != sequence || place.bytes < kLeastLandedBytes) return true;
-  const std::uint16_t number = lane.wire.recv.lane;
-  // The memory of a name is free once its last put has ended.
-  if (lane.peer.places.empty() || queues_.in_turn(number).room() == 0 || naming(number, sequence) != 0) return false;
+  if (place.sequence != sequence || place.bytes < kLeastLandedBytes) return true;
+  if (lane.peer.places.empty()) return false;
   std::optional<RailMemories> memory;
   if (place.target != nullptr) memory = port_.find_remote(place.target, place.bytes);
-  if (!memory && lane.declined) return true;
+  // The peer need not know the place of a message that is here, but whether there are places.
+  const bool here = before(sequence, lane.wire.received.end());
+  const bool is_known = memory.has_value() != lane.declined;
+  if ((here || !memory) && is_known) return true;
+  const std::uint16_t number = lane.wire.recv.lane;
+  // The memory of a name is free once its last put has ended.
+  if (queues_.in_turn(number).room() == 0 || naming(number, sequence) != 0) return false;
   lane.declined = !memory;
   put_name(lane, sequence, place.bytes, memory ? &*memory : nullptr);
   return true;
@@ -83,13 +111,7 @@ void PutLandings::put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t 
   put.key = names.key;
   put.tells = pack({number + kMostLanes, place == nullptr ? kNoPlacePart : 0, sequence, port_.limits().told_bits});
   if (place != nullptr) {
-    store_little(name, sequence, 4);
-    store_little(name + 4, bytes, 4);
-    store_little(name + 8, place->size(), 8);
-    for (std::size_t rail = 0; rail < place->size(); ++rail) {
-      store_little(name + name_bytes(rail), (*place)[rail].address, 8);
-      store_little(name + name_bytes(rail) + 8, (*place)[rail].key, 8);
-    }
+    write_name({sequence, bytes, *place}, name);
     put.from = name;
     put.bytes = static_cast<std::uint32_t>(name_bytes(place->size()));
     if (put.bytes > port_.limits().inline_bytes) put.registration = lane.names.registered().by_rail[queue.rail()];
@@ -130,17 +152,24 @@ Status PutLandings::on_told(const Told& told) {
   }
   const std::uint32_t sequence = next + ahead - (late ? told.sequence_mask() + 1 : 0);
   if (told.part == kNoPlacePart) {
+    if (!lane.refused || before(lane.refused_from, sequence)) lane.refused_from = sequence;
     lane.refused = true;
-    lane.refused_from = sequence;
-  } else if (lane.refused && !before(sequence, lane.refused_from)) {
-    lane.refused = false;
-    for (std::uint32_t each = before(lane.refused_from, next) ? next : lane.refused_from; before(each, sequence);
-         ++each) {
-      NamedPlace& place = lane.places[each & (shape_.slot_count - 1)];
-      if (place.sequence != each || place.bytes == 0) place = {.sequence = each, .refused = true};
-    }
+    return {};
   }
-  return late || told.part == kNoPlacePart ? Status() : take_name(lane, sequence);
+  const auto taken = late ? Result<bool>(true) : take_name(lane, sequence);
+  if (!taken) return taken.error();
+  if (*taken && lane.refused && !before(sequence, lane.refused_from)) lift_refusal(lane, next, sequence);
+  return {};
+}
+
+// The peer has places again, from message `sequence` on. Those before it that are not sent have none.
+void PutLandings::lift_refusal(PutLane& lane, std::uint32_t next, std::uint32_t sequence) const {
+  lane.refused = false;
+  for (std::uint32_t each = before(lane.refused_from, next) ? next : lane.refused_from; before(each, sequence);
+       ++each) {
+    NamedPlace& place = lane.places[each & (shape_.slot_count - 1)];
+    if (place.sequence != each || place.bytes == 0) place = {.sequence = each, .refused = true};
+  }
 }
 
 // Returns whether a name that was told belongs to a message that was put already, though its few bits say otherwise.
@@ -150,29 +179,32 @@ bool PutLandings::is_late(const PutLane& lane, const Told& told) const {
   return (sequence & told.sequence_mask()) == told.sequence && before(sequence, lane.wire.sent.end());
 }
 
-Status PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
+// Returns whether the name was taken. One that another put writes at this moment is of no use, and is not.
+Result<bool> PutLandings::take_name(PutLane& lane, std::uint32_t sequence) {
   const std::uint16_t number = lane.wire.send.lane;
-  const std::byte* const name = lane.names.data() + (sequence & (shape_.slot_count - 1)) * kNameBytes;
+  std::array<std::byte, kNameBytes> name;
+  std::copy_n(lane.names.data() + (sequence & (shape_.slot_count - 1)) * kNameBytes, kNameBytes, name.begin());
   NamedPlace place;
-  place.sequence = load_little<std::uint32_t>(name);
-  place.bytes = load_little<std::uint32_t>(name + 4);
-  const auto rails = load_little<std::uint64_t>(name + 8);
-  if (place.sequence != sequence && before(place.sequence, lane.wire.sent.end())) return {};
+  place.sequence = load_little<std::uint32_t>(name.data());
+  place.bytes = load_little<std::uint32_t>(name.data() + 4);
+  const auto rails = load_little<std::uint64_t>(name.data() + kNameRailsAt);
+  if (rails < queues_.count_rails() || rails > kMostRails) {
+    return bad_name("rails", rails, fmt::format("must be {} to {}", queues_.count_rails(), kMostRails), number);
+  }
+  const bool whole = load_little<std::uint64_t>(name.data() + kNameChecksumAt) == checksum_of(name.data(), rails);
+  if (!whole || before(place.sequence, lane.wire.sent.end())) return false;
   if (place.sequence != sequence) {
     return bad_name("sequence", place.sequence, fmt::format("must be {}", sequence), number);
   }
   if (place.bytes > shape_.slot_bytes) {
     return bad_name("bytes", place.bytes, fmt::format("must be at most {}", shape_.slot_bytes), number);
   }
-  if (rails < queues_.count_rails() || rails > kMostRails) {
-    return bad_name("rails", rails, fmt::format("must be {} to {}", queues_.count_rails(), kMostRails), number);
-  }
   for (std::size_t rail = 0; rail < rails; ++rail) {
-    place.by_rail[rail] = {load_little<std::uint64_t>(name + name_bytes(rail)),
-                           load_little<std::uint64_t>(name + name_bytes(rail) + 8)};
+    place.by_rail[rail] = {load_little<std::uint64_t>(name.data() + name_bytes(rail)),
+                           load_little<std::uint64_t>(name.data() + name_bytes(rail) + 8)};
   }
   lane.places[sequence & (shape_.slot_count - 1)] = place;
-  return {};
+  return true;
 }
 
 const NamedPlace* PutLandings::find(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const {
@@ -196,29 +228,38 @@ bool PutLandings::goes_on(PutLane& lane, const SlotHeader& slot) {
   return memory && !*memory;
 }
 
+// Waits must not cost more than the copies that they save, so those that do become rare.
+void PutLandings::charge(PutLane& lane, std::int64_t waited_ns, std::uint32_t saved_bytes) const {
+  if (waited_ns <= waiting_.spare_ns + saved_bytes / kCopiedBytesPerNs) {
+    lane.skips_next = std::max(lane.skips_next / 2, 1U);
+    return;
+  }
+  lane.skips = lane.skips_next;
+  lane.skips_next = std::min(2 * lane.skips_next, kMostSkips);
+}
+
 // A receiver that enters its call later would copy what lies in its slots by then, which takes longer than this wait.
 // One that sends first, to a peer that does the same, must not wait for ever, and not each time.
 bool PutLandings::waits(PutLane& lane, const SlotHeader& slot) {
   const bool may_land = (slot.flags & kSlotLands) != 0 && slot.bytes >= kLeastLandedBytes && shape_.slot_count > 1;
   const bool has_place = may_land && find(lane, slot.sequence, slot.bytes) != nullptr;
-  if (has_place) lane.skips_next = 1;
+  if (has_place && lane.awaited_since_ns != 0) charge(lane, now_ns() - lane.awaited_since_ns, slot.bytes);
   if (!may_land || has_place || goes_on(lane, slot)) {
     lane.awaited_since_ns = 0;
     return false;
   }
   const std::int64_t now = now_ns();
   if (lane.awaited_since_ns == 0) lane.awaited_since_ns = now;
-  if (now - lane.awaited_since_ns < wait_ms_ * kNsPerMs) return true;
+  if (now - lane.awaited_since_ns < waiting_.most_ms * kNsPerMs) return true;
+  charge(lane, now - lane.awaited_since_ns, 0);
   lane.awaited_since_ns = 0;
-  lane.skips = lane.skips_next;
-  lane.skips_next = std::min(2 * lane.skips_next, kMostSkips);
   return false;
 }
 
 bool PutLandings::any_waits() const {
   return std::ranges::any_of(wires_.used(), [&](const WireLane* wire) {
     const std::int64_t since = lanes_[wire->send.lane]->awaited_since_ns;
-    return since != 0 && now_ns() - since < wait_ms_ * kNsPerMs;
+    return since != 0 && now_ns() - since < waiting_.most_ms * kNsPerMs;
   });
 }
 

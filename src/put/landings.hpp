@@ -20,15 +20,27 @@ namespace wreath {
 // For smaller messages a copy costs less than the name of a place.
 inline constexpr std::uint32_t kLeastLandedBytes = 16 * 1024;
 
-// The name of a place: sequence, bytes, the number of rails, and address and key by rail.
-inline constexpr std::size_t kNameBytes = 16 + 16 * kMostRails;
+// The name of a place: sequence, bytes, a checksum of the rest, the number of rails, and address and key by rail.
+inline constexpr std::size_t kNameBytes = 24 + 16 * kMostRails;
+struct PlaceName {
+  std::uint32_t sequence = 0;
+  std::uint32_t bytes = 0;
+  RailMemories by_rail;
+};
+// Writes kNameBytes bytes at most, little-endian.
+void write_name(const PlaceName& place, std::byte* name);
+
+// A message that may land waits for its place.
+struct PlaceWaiting {
+  std::int64_t most_ms = 2;
+  std::int64_t spare_ns = 10'000;  // a wait is worth so much more than the copy that it saves
+};
 
 class PutLandings {
  public:
-  // A message waits `wait_ms` at most for its place.
   PutLandings(PutPort& port, const FifoShape& shape, WireLanes& wires, PutLanes& lanes, PutQueues& queues,
-              std::int64_t wait_ms)
-      : port_(port), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues), wait_ms_(wait_ms) {}
+              const PlaceWaiting& waiting)
+      : port_(port), shape_(shape), wires_(wires), lanes_(lanes), queues_(queues), waiting_(waiting) {}
 
   // ---- the receiving end ----
 
@@ -54,6 +66,7 @@ class PutLandings {
   void forget_before(PutLane& lane, std::uint32_t sequence) const {
     NamedPlace& place = lane.places[sequence & (shape_.slot_count - 1)];
     if (place.sequence != sequence) place = {};
+    if (lane.refused && static_cast<std::int32_t>(sequence - lane.refused_from) > 0) lane.refused_from = sequence;
   }
   // Returns the place of a message of the lane; null where none was named.
   const NamedPlace* find(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
@@ -71,7 +84,9 @@ class PutLandings {
   }
   bool name_place(PutLane& lane, std::uint32_t sequence);
   void put_name(PutLane& lane, std::uint32_t sequence, std::uint32_t bytes, const RailMemories* place);
-  Status take_name(PutLane& lane, std::uint32_t sequence);
+  void lift_refusal(PutLane& lane, std::uint32_t next, std::uint32_t sequence) const;
+  Result<bool> take_name(PutLane& lane, std::uint32_t sequence);
+  void charge(PutLane& lane, std::int64_t waited_ns, std::uint32_t saved_bytes) const;
   bool is_late(const PutLane& lane, const Told& told) const;
   bool goes_on(PutLane& lane, const SlotHeader& slot);
 
@@ -80,7 +95,7 @@ class PutLandings {
   WireLanes& wires_;
   PutLanes& lanes_;
   PutQueues& queues_;
-  const std::int64_t wait_ms_;
+  const PlaceWaiting waiting_;
 };
 
 }  // namespace wreath

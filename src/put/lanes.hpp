@@ -105,7 +105,7 @@ struct PutLane {
   // Messages do not wait where the peer has said that there are no places, from this one on.
   bool refused = false;
   std::uint32_t refused_from = 0;
-  // After one that waited in vain so many others go first, and ever more.
+  // After one whose wait was not worth it so many others go without, and ever more.
   std::uint32_t skips = 0;
   std::uint32_t skips_next = 1;
   std::int64_t awaited_since_ns = 0;  // 0: no message waits

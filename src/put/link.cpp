@@ -34,7 +34,7 @@ PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shap
     : peer_(peer),
       port_(std::move(port)),
       wires_(shape),
-      landings_(*port_, wires_.shape(), wires_, lanes_, queues_, options.place_wait_ms),
+      landings_(*port_, wires_.shape(), wires_, lanes_, queues_, options.waiting),
       sender_(*port_, wires_.shape(), wires_, lanes_, queues_, landings_),
       receiver_(wires_.shape(), lanes_, landings_, port_->counts()),
       recovery_(*port_, queues_, sender_, receiver_, options.reconnect_ms) {

@@ -23,7 +23,7 @@ namespace wreath {
 struct PutOptions {
   std::uint32_t channels = 1;          // to each peer, over each rail
   std::int64_t reconnect_ms = 30'000;  // a link that lost its channels tries so long to connect again
-  std::int64_t place_wait_ms = 2;      // a message that may land waits so long for its place
+  PlaceWaiting waiting{};
 };
 
 class PutLink final : public Wire, private PutEventTaker {

@@ -61,7 +61,7 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
   const std::uint32_t sequence = lane.put_next;
   if (sequence != lane.wire.sent.end()) {
     if (!has_room(lane, sequence, lane.message(sequence).bytes)) return false;
-    put(lane, sequence);
+    WREATH_TRY(put(lane, sequence));
     ++lane.put_next;
     ++port_.counts().repeated;
     return true;
@@ -78,7 +78,7 @@ Result<bool> PutSender::send_next(PutLane& lane, std::vector<PutWord>& words) {
   if (!knows_slots(lane, slot->bytes, words) || !has_room(lane, sequence, slot->bytes)) return false;
   if (landings_.waits(lane, *slot)) return false;
   WREATH_TRY(keep(lane, *slot));
-  put(lane, sequence);
+  WREATH_TRY(put(lane, sequence));
   lane.wire.sent.add(slot->bytes);
   lane.put_next = lane.wire.sent.end();
   release(lane);
@@ -170,13 +170,19 @@ Status PutSender::find_memory(PutLane& lane, const SlotHeader& slot, SentMessage
   return {};
 }
 
-// Adds the puts of a message that keep() has prepared.
-void PutSender::put(PutLane& lane, std::uint32_t sequence) {
+// Adds the puts of a message that keep() has prepared. The name of its place stays until a later message takes its
+// turn.
+Status PutSender::put(PutLane& lane, std::uint32_t sequence) {
   SentMessage& message = lane.message(sequence);
+  const NamedPlace* const place = message.landed ? landings_.find(lane, sequence, message.bytes) : nullptr;
+  if (message.landed && place == nullptr) {
+    return Error{ErrorCode::PeerLost,
+                 fmt::format("the place of message {} of lane {} is not known", sequence, lane.wire.send.lane)};
+  }
   const std::uint16_t number = lane.wire.send.lane;
   const bool small = is_small(message.bytes);
   message.puts = 1 + data_puts(message.bytes, limits_);
-  if (!small) put_data(lane, sequence);
+  if (!small) put_data(lane, sequence, place);
   PutQueue& queue = queues_.in_turn(std::size_t{number} + sequence);
   const RemoteMemory& slots = lane.peer.small[queue.rail()];
   Put put;
@@ -187,14 +193,13 @@ void PutSender::put(PutLane& lane, std::uint32_t sequence) {
   put.key = slots.key;
   put.tells = pack({number, 0, sequence, limits_.told_bits});
   queue.add(put, {PutOwner::Kind::Message, number, sequence}, !small);
+  return {};
 }
 
-void PutSender::put_data(PutLane& lane, std::uint32_t sequence) {
+void PutSender::put_data(PutLane& lane, std::uint32_t sequence, const NamedPlace* place) {
   const SentMessage& message = lane.message(sequence);
   const std::uint16_t number = lane.wire.send.lane;
   const std::uint64_t each = part_bytes(message.bytes, limits_);
-  // The name of a message's place stays until a later message takes its turn.
-  const NamedPlace* const place = message.landed ? landings_.find(lane, sequence, message.bytes) : nullptr;
   std::uint64_t offset = 0;
   for (std::uint32_t part = 1; offset < message.bytes; ++part) {
     Put put;

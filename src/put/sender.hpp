@@ -56,8 +56,8 @@ class PutSender {
   bool has_room(const PutLane& lane, std::uint32_t sequence, std::uint32_t bytes) const;
   PutQueue& data_queue(std::uint16_t lane, std::uint32_t sequence, std::uint32_t part, std::uint32_t bytes) const;
   Put nothing_to(const PutQueue& queue) const;
-  void put(PutLane& lane, std::uint32_t sequence);
-  void put_data(PutLane& lane, std::uint32_t sequence);
+  Status put(PutLane& lane, std::uint32_t sequence);
+  void put_data(PutLane& lane, std::uint32_t sequence, const NamedPlace* place);
   void release(PutLane& lane);
   Status resume_lane(PutLane& lane, const LanePosition& at);
   void add_owed_credits();

@@ -14,9 +14,10 @@ namespace {
 constexpr int kPlacedMessages = 12;
 constexpr std::uint32_t kPlacedBytes = 64 * 1024;
 
-PutOptions waiting(std::int64_t ms) {
+// Waits are worth it, however long they take.
+PutOptions waiting(std::int64_t ms, std::int64_t spare_ns = 60'000 * kNsPerMs) {
   PutOptions options;
-  options.place_wait_ms = ms;
+  options.waiting = {ms, spare_ns};
   return options;
 }
 
@@ -56,12 +57,18 @@ TEST_P(PutLandingsOver, NobodyCopiesFromRegisteredToRegisteredMemory) {
 
 TEST_P(PutLandingsOver, APlaceServesAStagedMessageThatComesLater) {
   Pair pair(shape_of(1, 4, 0, kPlacedBytes), whims());
-  Stream stream = stream_of(pair, Way::Staged);
+  Stream stream(pair, 0, 0);
   stream.want_places(true);
-  // The first messages ask for slots, and say where places are named.
+  // The first message asks for slots, and says where places are named.
+  stream.add(pair.shape.slot_bytes, Way::Staged);
+  ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
+  for (int i = 0; i < 4; ++i) stream.add(pair.shape.slot_bytes, Way::Staged);
+  stream.post_places();
+  ASSERT_TRUE(drive(pair, [rounds = 0]() mutable { return ++rounds > 200; }));
+  const std::size_t before = stream.landed();
   ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
   EXPECT_EQ(stream.wrong(), "");
-  EXPECT_GT(stream.landed(), 0U);
+  EXPECT_EQ(stream.landed(), before + 4);
 }
 
 TEST_P(PutLandingsOver, MessagesDoNotWaitForPlacesThatAreNotRegistered) {
@@ -72,6 +79,49 @@ TEST_P(PutLandingsOver, MessagesDoNotWaitForPlacesThatAreNotRegistered) {
   EXPECT_EQ(stream.wrong(), "");
   EXPECT_EQ(stream.landed(), 0U);
   EXPECT_EQ(pair.ends[1].link->counts().places, 0U);
+}
+
+// Sends for so long, and takes nothing.
+void send_alone(Pair& pair, Stream& stream, std::int64_t ms) {
+  const std::int64_t end = now_ns() + ms * kNsPerMs;
+  EXPECT_TRUE(drive(pair, [&] {
+    stream.send_all();
+    return now_ns() > end;
+  })) << pair.error.message;
+}
+
+// The place always comes, but so late that a copy would have been quicker.
+TEST_P(PutLandingsOver, WaitsThatCostMoreThanCopiesBecomeRare) {
+  Pair pair(shape_of(1, 4, 0, kPlacedBytes), whims(), waiting(60'000, 0));
+  Stream stream(pair, 0, 0);
+  stream.want_places(true);
+  int waits = 0;
+  for (std::uint64_t message = 1; message <= 20; ++message) {
+    stream.add(pair.shape.slot_bytes, Way::Registered);
+    send_alone(pair, stream, 5);
+    waits += pair.ends[0].link->counts().messages() < message ? 1 : 0;
+    ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
+  }
+  EXPECT_EQ(stream.wrong(), "");
+  EXPECT_GT(waits, 1);
+  EXPECT_LT(waits, 10);
+}
+
+// Each message is in a slot when the receiver comes, whose memory is not registered. It says so for the next ones.
+TEST_P(PutLandingsOver, ALateReceiverRefusesToo) {
+  Pair pair(shape_of(1, 4, 0, kPlacedBytes), whims(), waiting(20));
+  Stream stream(pair, 0, 0);
+  stream.want_places(false);
+  int waits = 0;
+  for (std::uint64_t message = 1; message <= 6; ++message) {
+    stream.add(pair.shape.slot_bytes, Way::Registered);
+    send_alone(pair, stream, 10);
+    waits += message > 1 && pair.ends[0].link->counts().messages() < message ? 1 : 0;
+    send_alone(pair, stream, 30);
+    ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
+  }
+  EXPECT_EQ(stream.wrong(), "");
+  EXPECT_EQ(waits, 0);
 }
 
 // The sender waits for places again once one is registered, however late that is said.
@@ -88,7 +138,7 @@ TEST_P(PutLandingsOver, RegisteredPlacesAreNamedAfterOthers) {
 }
 
 TEST_P(PutLandingsOver, AMessageGoesToASlotAfterItsWait) {
-  Pair pair(shape_of(1, 4, 0, kPlacedBytes), whims(), waiting(100));
+  Pair pair(shape_of(1, 4, 0, kPlacedBytes), whims(), waiting(100, 0));
   Stream stream = stream_of(pair, Way::Registered);
   const std::int64_t begin = now_ns();
   ASSERT_TRUE(carry(pair, stream)) << pair.error.message;
@@ -179,7 +229,7 @@ TEST(PutPlaces, AreForgottenWhenALaterMessageTakesTheirTurn) {
   PutLanes lanes;
   lanes.push_back(std::make_unique<PutLane>(port, wires[0], wires.shape()));
   PutQueues queues;
-  PutLandings landings(port, wires.shape(), wires, lanes, queues, 0);
+  PutLandings landings(port, wires.shape(), wires, lanes, queues, {});
   PutLane& lane = *lanes[0];
   lane.places[1] = {1, kPlacedBytes, {}};
   landings.forget_before(lane, 1);
@@ -217,10 +267,7 @@ class PutPlaceStranger : public testing::Test {
     }));
   }
   void write(std::uint32_t sequence, std::uint32_t bytes, std::uint64_t rails) {
-    std::byte* const name = names_.data() + (sequence % 4) * kNameBytes;
-    store_little(name, sequence, 4);
-    store_little(name + 4, bytes, 4);
-    store_little(name + 8, rails, 8);
+    write_name({sequence, bytes, RailMemories(rails)}, names_.data() + (sequence % 4) * kNameBytes);
   }
   std::string tell(std::uint32_t sequence, std::uint32_t part = 0) {
     pair_.network.forge_told(pair_.ends[0].adapter(), pack({kMostLanes, part, sequence}));
@@ -256,6 +303,14 @@ TEST_F(PutPlaceStranger, ANameThatIsVeryLateIsNotTaken) {
   EXPECT_EQ(tell(50 - kHalf), "") << "its message was put already";
   write(50 + kHalf, kSlotBytes, 1);
   EXPECT_NE(tell(50 + kHalf), "") << "this one is far ahead";
+}
+
+// Another put writes there at that moment.
+TEST_F(PutPlaceStranger, ATornNameIsNotTaken) {
+  ASSERT_FALSE(names_.empty());
+  write(101, kSlotBytes, 1);
+  names_[(101 % 4) * kNameBytes + 24] ^= std::byte{1};
+  EXPECT_EQ(tell(101), "");
 }
 
 TEST_F(PutPlaceStranger, ANameTooFarAheadIsRefused) {

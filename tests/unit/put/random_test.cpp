@@ -64,7 +64,7 @@ void run(std::uint32_t seed, std::size_t& landed) {
   shape.checked = random() % 4 == 0;
   PutOptions options;
   options.channels = one_of(random, {1, 1, 2, 4});
-  options.place_wait_ms = one_of(random, {0, 1, 20});
+  options.waiting = {one_of(random, {0, 1, 20}), random() % 2 == 0 ? 0 : 60'000 * kNsPerMs};
   const int rails = static_cast<int>(one_of(random, {1, 1, 2, 3}));
   Pair pair(shape, whims, options, rails);
   pair.word_delay = one_of(random, {0, 4});
