@@ -2,6 +2,7 @@
 #include "transports/verbs/device.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,12 +19,14 @@ namespace wreath {
 namespace {
 
 Error cannot_open(const ibv_device& device, int error) {
+  // The library tells of the last way that it tried.
+  const std::string file = fmt::format("/dev/infiniband/{}", device.dev_name);
+  if (::access(file.c_str(), R_OK | W_OK) != 0 && errno == EACCES) error = EACCES;
   std::string fix = "look at the kernel's log (dmesg)";
   if (error == EACCES || error == EPERM) fix = "let this user open it: its group is often rdma (usermod -aG rdma ...)";
   if (error == ENOENT || error == ENODEV)
     fix = "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...";
-  return {ErrorCode::Unavailable,
-          fmt::format("{}: /dev/infiniband/{}: {}; {}", device.name, device.dev_name, std::strerror(error), fix)};
+  return {ErrorCode::Unavailable, fmt::format("{}: {}: {}; {}", device.name, file, std::strerror(error), fix)};
 }
 
 // Registers as much memory as slots may take, where the limit speaks against it: some users may exceed it.
