@@ -32,7 +32,7 @@ int run(TuneArguments& arguments) {
   for (const int ranks : arguments.more_ranks) {
     if (ranks != 2) request.ranks.push_back(ranks);
   }
-  if (!arguments.transports.empty()) request.transports = arguments.transports;
+  request.transports = arguments.transports.empty() ? usable_between_processes() : arguments.transports;
   for (const std::string& each : arguments.collectives) {
     const auto collective = parse_collective(each);
     const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;
@@ -65,7 +65,7 @@ std::function<int()> add_tune(const command_line::Command& command) {
   const auto arguments = std::make_shared<TuneArguments>();
   command_line::add_numbers(command, "--ranks", arguments->more_ranks, {2, 64},
                             "tune N ranks of this host, too (2 are always tuned)");
-  command.add_option("--transport", arguments->transports, "between ranks (default: all of these)")
+  command.add_option("--transport", arguments->transports, "between ranks (default: all of these that work here)")
       .one_of(transports_between_processes());
   command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)")
       .type_name("NAME");

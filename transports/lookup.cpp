@@ -13,8 +13,14 @@ const TransportRow* find_transport(std::string_view name) noexcept {
 std::vector<std::string> transports_between_processes() {
   std::vector<std::string> names;
   for (const TransportRow& row : transports()) {
-    if (row.links_processes() && row.usable()) names.emplace_back(row.name);
+    if (row.links_processes()) names.emplace_back(row.name);
   }
+  return names;
+}
+
+std::vector<std::string> usable_between_processes() {
+  std::vector<std::string> names = transports_between_processes();
+  std::erase_if(names, [](const std::string& name) { return !find_transport(name)->usable(); });
   return names;
 }
 

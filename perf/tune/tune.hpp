@@ -15,7 +15,7 @@ namespace wreath::perf {
 
 struct TuneRequest {
   std::vector<int> ranks{2};
-  std::vector<std::string> transports = transports_between_processes();
+  std::vector<std::string> transports;
   std::vector<Collective> collectives;  // empty: all that have a choice
   // The place of the buffers. On a device the rows' loops are measured, too.
   MemoryPlace memory = MemoryPlace::Host;

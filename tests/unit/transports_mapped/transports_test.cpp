@@ -148,7 +148,8 @@ TEST(Registry, SaysWhatATransportIs) {
   EXPECT_TRUE(tcp.is_wire());
   EXPECT_FALSE(inproc.needs_stream || shm.needs_stream);
   EXPECT_TRUE(tcp.needs_stream);
-  EXPECT_THAT(transports_between_processes(), testing::IsSupersetOf({"shm", "tcp"}));
+  EXPECT_THAT(transports_between_processes(), testing::IsSupersetOf({"shm", "tcp", "verbs", "ofi"}));
+  EXPECT_THAT(usable_between_processes(), testing::IsSupersetOf({"shm", "tcp"}));
   EXPECT_THAT(transports_between_processes(), testing::Not(testing::Contains("inproc")));
 }
 
