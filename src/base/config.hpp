@@ -317,6 +317,14 @@ bool is_set(Setting setting);
 std::string setting_text(Setting setting);
 // Returns the value as a whole number. An InvalidArgument error names the variable, its value and the row's range.
 Result<std::int64_t> setting_integer(Setting setting);
+// Writes the value to an integer whose type holds the row's range. The error is that of setting_integer().
+template <typename T>
+Status read_setting(Setting setting, T& into) {
+  const auto value = setting_integer(setting);
+  if (!value) return value.error();
+  into = static_cast<T>(*value);
+  return {};
+}
 // Returns the value in bytes, which takes K, M, G, T. An InvalidArgument error names the variable, its value and the
 // row's range.
 Result<std::uint64_t> setting_bytes(Setting setting);

@@ -10,13 +10,6 @@
 namespace wreath {
 namespace {
 
-Status read_number(Setting setting, int& into) {
-  const auto number = setting_integer(setting);
-  if (!number) return number.error();
-  into = static_cast<int>(*number);
-  return {};
-}
-
 // Returns the address of the interface that the user names. Without such a name, it is of the interface that leads to
 // the address where the job's first ranks met.
 Result<std::string> own_address() {
@@ -46,10 +39,10 @@ Result<std::optional<ElasticJob>> elastic_job() {
   }
   ElasticJob job;
   job.folder = setting_text(Setting::ElasticFolder);
-  WREATH_TRY(read_number(Setting::MinRanks, job.min_ranks));
-  WREATH_TRY(read_number(Setting::MaxRanks, job.max_ranks));
-  WREATH_TRY(read_number(Setting::SpareRanks, job.spares));
-  if (is_set(Setting::JoinNumber)) WREATH_TRY(read_number(Setting::JoinNumber, job.joiner));
+  WREATH_TRY(read_setting(Setting::MinRanks, job.min_ranks));
+  WREATH_TRY(read_setting(Setting::MaxRanks, job.max_ranks));
+  WREATH_TRY(read_setting(Setting::SpareRanks, job.spares));
+  if (is_set(Setting::JoinNumber)) WREATH_TRY(read_setting(Setting::JoinNumber, job.joiner));
   if (job.min_ranks > job.max_ranks) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("WREATH_MIN_RANKS={} is more than WREATH_MAX_RANKS={}", job.min_ranks, job.max_ranks)};

@@ -41,10 +41,7 @@ constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_
 template <typename T>
 Status fill_integer(T& field, T untouched, Setting setting) {
   if (field != untouched || !is_set(setting)) return {};
-  const auto value = setting_integer(setting);
-  if (!value) return value.error();
-  field = static_cast<T>(*value);
-  return {};
+  return read_setting(setting, field);
 }
 
 void fill_text(std::string& field, Setting setting) {

@@ -199,7 +199,8 @@ Result<GidEntry> choose_gid(const PortFacts& port, int index) {
   return best_gids(gids, port.infiniband).front();
 }
 
-std::vector<int> own_nodes() {
+std::vector<int> nodes_to_be_near(const std::vector<PortFacts>& ports) {
+  if (std::ranges::all_of(ports, [&](const PortFacts& each) { return each.node == ports[0].node; })) return {};
   Topology topology;
   read_processors("", topology);
   std::vector<int> nodes;

@@ -93,8 +93,9 @@ std::vector<GidEntry> best_gids(std::vector<GidEntry> gids, bool infiniband);
 // Returns the GID with that index or, where it is -1, the first of best_gids().
 Result<GidEntry> choose_gid(const PortFacts& port, int index);
 
-// Returns the NUMA nodes of the processors that this thread may use.
-std::vector<int> own_nodes();
+// Returns the NUMA nodes of the processors that this thread may use. Where all ports are at one node, there is nothing
+// to choose, and it returns none.
+std::vector<int> nodes_to_be_near(const std::vector<PortFacts>& ports);
 
 // Returns megabits per second of a port's width and speed, as ibv_port_attr has them; 0 where they are not known.
 std::uint32_t rate_of(unsigned width, unsigned speed);

@@ -102,8 +102,8 @@ void VerbsAdapter::deregister_memory(std::uint64_t registration) {
 
 // Makes the completion queue large enough that it holds all that may complete at once, in success or in error.
 Status VerbsAdapter::make_queue(std::uint32_t tells) {
-  const std::uint64_t each = limits_.outstanding + VerbsChannel::receives_for(tells);
-  const std::uint64_t wanted = each * static_cast<std::uint64_t>(peers_) * settings_.queue_pairs;
+  const std::uint64_t channels = static_cast<std::uint64_t>(peers_) * settings_.queue_pairs;
+  const std::uint64_t wanted = channels * VerbsChannel::completions(limits_, tells);
   const auto entries = std::min<std::uint64_t>(wanted, static_cast<std::uint64_t>(device_->limits().max_cqe));
   queue_.reset(device_->library().create_cq(device_->context(), static_cast<int>(entries), &news_, bell_.get(), 0));
   if (queue_ != nullptr) return {};
@@ -114,8 +114,8 @@ Status VerbsAdapter::make_queue(std::uint32_t tells) {
 Result<std::unique_ptr<Channel>> VerbsAdapter::make_channel(std::uint32_t tells) {
   if (queue_ == nullptr) WREATH_TRY(make_queue(tells));
   const std::size_t index = channels_.next();
-  const std::uint32_t more = limits_.outstanding + VerbsChannel::receives_for(tells);
-  if (completions_ + more > static_cast<std::uint32_t>(queue_->cqe) || index > UINT16_MAX) {
+  if (index >= static_cast<std::uint32_t>(queue_->cqe) / VerbsChannel::completions(limits_, tells) ||
+      index > UINT16_MAX) {
     return Error{ErrorCode::Unavailable,
                  fmt::format("{}: its completion queue has {} entries, which are too few for one more peer: take fewer "
                              "lanes (WREATH_LANES) or queue pairs (WREATH_IB_QUEUE_PAIRS)",
@@ -124,13 +124,11 @@ Result<std::unique_ptr<Channel>> VerbsAdapter::make_channel(std::uint32_t tells)
   auto channel = VerbsChannel::make(*this, static_cast<std::uint16_t>(index), tells);
   if (!channel) return channel.error();
   channels_.add(**channel);
-  completions_ += more;
   return std::unique_ptr<Channel>(*std::move(channel));
 }
 
 void VerbsAdapter::remove(const VerbsChannel& channel) {
   if (!channels_.remove(channel)) return;
-  completions_ -= channel.completions();
   std::erase_if(events_, [&](const PutEvent& event) { return event.channel == channel.index(); });
 }
 

@@ -66,8 +66,7 @@ class VerbsAdapter final : public Adapter {
   LibraryDescriptor bell_descriptor_;
   VerbsHandle<ibv_cq> queue_;
   bool armed_ = false;
-  unsigned unacknowledged_ = 0;    // events of the bell
-  std::uint32_t completions_ = 0;  // those that the channels may have at once
+  unsigned unacknowledged_ = 0;  // events of the bell
   std::uint16_t generation_ = 0;
   ChannelTable<VerbsChannel> channels_;
   std::deque<PutEvent> events_;  // those that arm() found

@@ -25,7 +25,9 @@ static_assert(kReceiverNotReadyRetries < 7 && kMostRetries < 7);
 
 }  // namespace
 
-std::uint32_t VerbsChannel::receives_for(std::uint32_t tells) { return tells + kReceiveBatch; }
+std::uint32_t VerbsChannel::completions(const PutLimits& limits, std::uint32_t tells) {
+  return limits.outstanding + tells + kReceiveBatch;
+}
 
 Result<std::unique_ptr<VerbsChannel>> VerbsChannel::make(VerbsAdapter& adapter, std::uint16_t index,
                                                          std::uint32_t tells) {
@@ -48,7 +50,7 @@ Result<std::unique_ptr<VerbsChannel>> VerbsChannel::make(VerbsAdapter& adapter, 
 VerbsChannel::VerbsChannel(VerbsAdapter& adapter, std::uint16_t index, std::uint32_t tells)
     : adapter_(adapter),
       index_(index),
-      receives_(receives_for(tells)),
+      receives_(tells + kReceiveBatch),
       pair_(nullptr, adapter.device().library().destroy_qp),
       reports_(adapter.limits().outstanding),
       requests_(adapter.limits().outstanding),
@@ -59,8 +61,6 @@ VerbsChannel::~VerbsChannel() {
   pair_.reset();
   adapter_.remove(*this);
 }
-
-std::uint32_t VerbsChannel::completions() const { return static_cast<std::uint32_t>(reports_.size()) + receives_; }
 
 std::string VerbsChannel::describe() const {
   const bool infiniband = adapter_.port().infiniband;

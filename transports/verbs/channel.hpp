@@ -52,9 +52,8 @@ class VerbsChannel final : public Channel {
 
   // Takes a completion of this index. Returns whether it made `event`.
   bool on_completion(const ibv_wc& completion, PutEvent& event);
-  // Returns how many receives a channel posts, and how many completions it may have at once.
-  static std::uint32_t receives_for(std::uint32_t tells);
-  std::uint32_t completions() const;
+  // Returns how many completions a channel may have at once.
+  static std::uint32_t completions(const PutLimits& limits, std::uint32_t tells);
 
  private:
   enum class State : std::uint8_t { Ready, Connected, Lost, Stopping };

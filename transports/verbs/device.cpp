@@ -64,12 +64,13 @@ Status add_ports(const VerbsLibrary& library, ibv_device& device, std::vector<Ch
 Result<std::shared_ptr<VerbsDevice>> VerbsDevice::open(const VerbsLibrary& library, ibv_device& device) {
   struct OpenDevices {
     std::mutex mutex;
-    std::map<std::string, std::weak_ptr<VerbsDevice>> by_name;
+    // A child of a fork opens its own: the kernel refuses what it asks of its parent's.
+    std::map<std::pair<pid_t, std::string>, std::weak_ptr<VerbsDevice>> by_process_and_name;
   };
   // It is never destroyed: devices may be closed while the process ends.
   static OpenDevices* const all = new OpenDevices;  // NOLINT(cppcoreguidelines-*): never deleted
   const std::lock_guard lock(all->mutex);
-  std::weak_ptr<VerbsDevice>& known = all->by_name[device.name];
+  std::weak_ptr<VerbsDevice>& known = all->by_process_and_name[{::getpid(), device.name}];
   if (auto open = known.lock()) return open;
   ibv_context* const context = library.open_device(&device);
   if (context == nullptr) return cannot_open(device, errno);
@@ -243,17 +244,13 @@ Result<std::vector<ChosenPort>> find_ports(const VerbsSettings& settings, int ra
   std::string reasons;
   for (std::size_t i = 0; list[i] != nullptr; ++i) {
     const Status added = add_ports(**library, *list[i], ports);
-    if (!added) reasons.append(reasons.empty() ? "" : "; ").append(added.error().message);
+    if (!added) reasons += "; " + added.error().message;
   }
-  if (ports.empty()) return Error{ErrorCode::Unavailable, reasons};
+  if (ports.empty()) return Error{ErrorCode::Unavailable, reasons.substr(2)};
   std::vector<PortFacts> facts;
   for (const ChosenPort& port : ports) facts.push_back(port.facts);
-  const bool alike = std::ranges::all_of(facts, [&](const PortFacts& one) { return one.node == facts[0].node; });
-  const auto chosen =
-      choose_ports(facts, settings.adapters, alike ? std::vector<int>() : own_nodes(), rank, settings.rails);
-  if (!chosen) {
-    return Error{chosen.error().code, chosen.error().message + (reasons.empty() ? "" : "; " + reasons)};
-  }
+  const auto chosen = choose_ports(facts, settings.adapters, nodes_to_be_near(facts), rank, settings.rails);
+  if (!chosen) return Error{chosen.error().code, chosen.error().message + reasons};
   std::vector<ChosenPort> found;
   for (const std::size_t each : *chosen) {
     WREATH_TRY(try_to_register(*ports[each].device));

@@ -3,25 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
 
+#include "tests/support/in_child.hpp"
+
 namespace wreath {
 namespace {
 
-// Runs `body` in a child and returns what it returns there, or 1000 plus the signal that ended the child.
-template <typename Body>
-int in_child(Body body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
+using test::in_child;
 
 bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "src/base/clock.hpp"
+#include "tests/support/in_child.hpp"
 
 namespace wreath {
 namespace {
@@ -38,16 +39,13 @@ TEST(FlightRecorder, CountsCallsFromOne) {
 
 // Files may be 4 KiB at most: the kernel would end a process by SIGXFSZ that writes a larger one.
 TEST(FlightRecorder, IsTheProcesssOwnWhereFilesMayNotBeSoLarge) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const rlimit small{4096, 4096};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-    auto recorder = FlightRecorder::create(0, 1, 0xfeed);
-    ::_exit(recorder && recorder->enter(float_call(8)) == 1 && recorder->last().number == 1 ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(test::in_child([] {
+              const rlimit small{4096, 4096};
+              ::setrlimit(RLIMIT_FSIZE, &small);
+              auto recorder = FlightRecorder::create(0, 1, 0xfeed);
+              return recorder && recorder->enter(float_call(8)) == 1 && recorder->last().number == 1 ? 0 : 1;
+            }),
+            0);
 }
 
 TEST(FlightRecorder, TakesTheNumberItIsGiven) {

@@ -1,7 +1,6 @@
 // Memory, GPUs, networks and RDMA devices are found on machines made for the test and on this machine.
 #include <gmock/gmock.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "src/topology/nvml.hpp"
 #include "src/topology/parts.hpp"
 #include "tests/support/fake_devices.hpp"
+#include "tests/support/in_child.hpp"
 #include "wreath/topology.hpp"
 
 namespace wreath {
@@ -264,13 +264,9 @@ int interfaces_of_a_new_namespace() {
 }
 
 TEST(ThisMachine, ShowsTheInterfacesOfItsNamespaceOnly) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(interfaces_of_a_new_namespace());
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "makes a network namespace: run it as root";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int code = test::in_child(interfaces_of_a_new_namespace);
+  if (code == 77) GTEST_SKIP() << "makes a network namespace: run it as root";
+  EXPECT_EQ(code, 0);
 }
 
 }  // namespace

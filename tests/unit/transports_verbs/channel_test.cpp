@@ -279,8 +279,8 @@ TEST_F(VerbsChannels, NoQueuePairRetriesWithoutEnd) {
 TEST_F(VerbsChannels, SeveralShareOneAdapter) {
   VerbsEnd a(settings_for("=fake_0"), 3);
   VerbsEnd b(settings_for("=fake_1"), 3);
-  auto second_a = a.adapter->make_channel(8).value();
-  auto second_b = b.adapter->make_channel(8).value();
+  auto second_a = a.adapter->make_channel(64).value();
+  auto second_b = b.adapter->make_channel(64).value();
   EXPECT_EQ(second_a->index(), 1);
   ASSERT_TRUE(second_a->connect(second_b->address()));
   ASSERT_TRUE(second_b->connect(second_a->address()));
@@ -290,7 +290,7 @@ TEST_F(VerbsChannels, SeveralShareOneAdapter) {
   ASSERT_EQ(second_a->put(std::span(&put, 1)).value(), 1u);
   ASSERT_TRUE(b.wait([&] { return !b.told.empty(); }));
   second_a.reset();
-  EXPECT_EQ(a.adapter->make_channel(8).value()->index(), 1);  // the place is free again
+  EXPECT_EQ(a.adapter->make_channel(64).value()->index(), 1);  // the place is free again
 }
 
 TEST_F(VerbsChannels, ThatDoNotFitIntoTheCompletionQueueAreRefused) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include "tests/support/in_child.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/transports_verbs/ends.hpp"
 #include "wreath/transport.hpp"
@@ -239,6 +240,16 @@ TEST_F(VerbsFailures, OfCallsAtOpeningLeaveNothingOpen) {
     EXPECT_THAT(channel.error().message, HasSubstr("Cannot allocate memory")) << call;
     EXPECT_LE(fake_.counters().alive, before + 1) << call;  // the completion queue stays
   }
+}
+
+// The kernel refuses what a child of a fork asks by its parent's descriptors.
+TEST_F(VerbsFailures, AChildOfAForkOpensItsOwnDevice) {
+  const auto ports = find_ports(settings_for("=fake_0"), 0);
+  ASSERT_TRUE(ports) << ports.error().message;
+  const VerbsDevice* const device = ports->front().device.get();
+  const auto opens = [&] { return find_ports(settings_for("=fake_0"), 0).value().front().device.get(); };
+  EXPECT_EQ(opens(), device);
+  EXPECT_EQ(test::in_child([&] { return opens() == device ? 1 : 0; }), 0);
 }
 
 TEST_F(VerbsFailures, InfiniBandIsReachedByLid) {
