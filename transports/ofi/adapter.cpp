@@ -102,11 +102,13 @@ Status OfiAdapter::make_endpoint(std::uint32_t tells) {
   peer_addresses_.reset(vector);
   fid_ep* endpoint = nullptr;
   if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
-  endpoint_.reset(endpoint);
+  OfiHandle<fid_ep> made(endpoint);
   int rc = fi_ep_bind(endpoint, &vector->fid, 0);
   if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (rc == 0) rc = fi_enable(endpoint);
-  if (rc != 0) return failed("fi_enable", rc);
+  if (rc != 0) return not_enabled(rc);
+  // Some providers end the process where the queue of an endpoint is read that was not enabled.
+  endpoint_ = std::move(made);
   std::array<std::byte, 256> bytes;
   std::size_t length = bytes.size();
   rc = fi_getname(&endpoint->fid, bytes.data(), &length);
@@ -122,6 +124,15 @@ Status OfiAdapter::make_endpoint(std::uint32_t tells) {
   }
   post_receives();
   return {};
+}
+
+Error OfiAdapter::not_enabled(std::int64_t returned) const {
+  Error error = failed("fi_enable", returned);
+  if (provider_.name().find(";ofi_rxm") != std::string::npos) {
+    error.message +=
+        "; ofi_rxm asks the adapter for queues of FI_UNIVERSE_SIZE peers (256): set it to the number of ranks";
+  }
+  return error;
 }
 
 // Takes a queue with a descriptor to wait on, where the provider has one.

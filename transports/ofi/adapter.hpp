@@ -94,6 +94,7 @@ class OfiAdapter final : public Adapter {
   Status make_queue(std::size_t entries);
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
+  Error not_enabled(std::int64_t returned) const;
   OfiRequest& take_request();
   bool take(const fi_cq_data_entry& entry, PutEvent& event);
   bool take_failure(PutEvent& event);

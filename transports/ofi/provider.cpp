@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -66,6 +67,16 @@ OfiInfo ask_for(const OfiLibrary& library, const std::string& provider, const As
   fi_info* list = nullptr;
   returned = library.getinfo(std::min(library.version(), kNewestVersion), nullptr, nullptr, 0, hints.get(), &list);
   return {returned == 0 ? list : nullptr, library.freeinfo};
+}
+
+// Providers open adapters when they are asked first, and the kernel refuses what a child of a fork asks of them.
+Status check_process() {
+  static const pid_t first = ::getpid();
+  if (first == ::getpid()) return {};
+  return no_provider(
+      fmt::format("process {}, of which this one is a fork, has asked libfabric for its adapters before, "
+                  "and they do not work here: fork ranks first, or start them by exec",
+                  first));
 }
 
 bool has_efa() {
@@ -133,6 +144,7 @@ Result<std::vector<OfiProvider>> find_providers(int rank) {
   if (!provider) return provider.error();
   const auto library = OfiLibrary::get();
   if (!library) return library.error();
+  WREATH_TRY(check_process());
   int returned = 0;
   OfiInfo list(nullptr, (*library)->freeinfo);
   std::uint64_t completion = 0;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "tests/support/adapter_end.hpp"
+#include "tests/support/in_child.hpp"
 #include "tests/support/surroundings.hpp"
 #include "transports/ofi/adapter.hpp"
 
@@ -305,6 +306,16 @@ TEST_P(OfiChannels, AddressesOfOthersAreRefused) {
 }
 
 // net is gone from libfabric 1.18 on, and udp has nothing to wait on.
+TEST_P(OfiChannels, AreNotMadeInAChildOfAFork) {
+  EXPECT_EQ(test::in_child([] {
+              const auto providers = find_providers(0);
+              const bool said = !providers && providers.error().code == ErrorCode::Unavailable &&
+                                providers.error().message.find("of which this one is a fork") != std::string::npos;
+              return said ? 0 : 1;
+            }),
+            0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Providers, OfiChannels, ::testing::Values("tcp;ofi_rxm", "net", "udp;ofi_rxd"),
                          [](const auto& provider) {
                            std::string name = provider.param;
