@@ -340,18 +340,24 @@ void Model::follow(const State& state, const Event& event) {
   path_.pop_back();
 }
 
-// Checks that a rank that is left out is dead, or is behind the partition for a rank that goes on. Where the partition
-// is one moment for all, that is the other side.
+// Returns whether the partition is between a rank that goes on and one that does not.
+bool Model::is_divided(const View& decided) const {
+  for (int one = 0; one < kRanks; ++one) {
+    for (int other = 0; other < kRanks; ++other) {
+      if (decided[at(one)] == Fate::Alive && decided[at(other)] != Fate::Alive && apart(one, other)) return true;
+    }
+  }
+  return false;
+}
+
+// Checks that a rank that is left out is dead or behind the partition. Where the partition is not one moment for all,
+// a rank of the same side may be lost with one of the other side that it heard, and that the others do not hear.
 void Model::check_decision(const State& state, int rank) {
   const Consensus& self = member(state, rank);
   if (self.outcome() != Consensus::Outcome::Decided) return;
   for (int peer = 0; peer < kRanks; ++peer) {
     if (self.decided()[at(peer)] == Fate::Alive || has(state.dead, peer)) continue;
-    bool behind = setting_.at_once && apart(rank, peer);
-    for (int other = 0; other < kRanks && !setting_.at_once; ++other) {
-      behind = behind || (self.decided()[at(other)] == Fate::Alive && apart(other, peer));
-    }
-    if (!behind) {
+    if (setting_.at_once ? !apart(rank, peer) : !is_divided(self.decided())) {
       blame(state, fmt::format("rank {} left out rank {}, which lives", rank, peer));
     }
   }
