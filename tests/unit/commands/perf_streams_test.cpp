@@ -161,8 +161,9 @@ TEST(PerfInTurns, SaysWhyItDoesNotStandBesideNccl) {
 TEST(PerfInTurns, LeavesItsRowsWhenItIsEnded) {
   const test::Folder folder;
   const std::string file = folder.path() + "/run.json";
-  const Outcome outcome = run_line(
-      "timeout -s KILL 3 " WREATH_BINARY_DIR "/all_reduce_perf -t 2 -b 8 -e 8 -N 1000000 --time 10 --json " + file);
+  const Outcome outcome =
+      run_line(WREATH_BINARY_DIR "/all_reduce_perf -t 2 -b 8 -e 8 -N 1000000 --time 10 --json " + file +
+               " & for i in $(seq 300); do [ -s " + file + " ] && break; sleep 0.1; done; kill -KILL $!; wait $!");
   EXPECT_NE(outcome.exit_code, 0);
   std::ifstream text(file);
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
