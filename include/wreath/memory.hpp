@@ -1,4 +1,4 @@
-// Provides memory that peers on this host map: they read data that is sent from it in place instead of copying it.
+// Provides memory that ranks of this host map, and network adapters read and write: data need not be copied first.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ class Memory {
   std::span<std::byte> bytes_;
 };
 
-// Returns `bytes` of memory that other processes of this host can share. Fails with System when memory is refused.
+// Returns `bytes` of memory that processes of this host and adapters can share. Fails with System when it is refused.
 Result<Memory> allocate(std::size_t bytes);
 
-// Makes peers map ordinary memory of the caller as they map allocate()'s, for as long as this object lives. At its
-// end the contents stay and the memory is private again.
+// Makes peers and adapters use ordinary memory of the caller as they use allocate()'s, for as long as this object
+// lives. At its end the contents stay and the memory is private again.
 class Registration {
  public:
   Registration() = default;

@@ -223,7 +223,7 @@ int wreath_group_end(wreath_group* group, wreath_work** work);
 // Frees the handle; none of the group's calls begins.
 void wreath_group_cancel(wreath_group* group);
 
-// ---- memory that peers on this host map ----
+// ---- memory that ranks of this host map, and network adapters read and write ----
 
 int wreath_allocate(size_t bytes, void** data);
 // Frees memory that wreath_allocate gave; null is allowed. Works that use the memory end as if it were there still.

@@ -251,9 +251,10 @@ void add_output_flags(const command_line::Command& app, const CollectiveRow& row
   add(app, "--tolerance", "how far beyond the baseline's interval is slower (5)", "PERCENT",
       [&o](const std::string& text) { o.tolerance_percent = parse_positive("--tolerance", text, "percent", 1000); });
   app.add_flag("--limits", o.limits, limits_help(row));
-  app.add_flag("--counters", o.counters,
-               "what wires did in the timed calls, for each MiB of messages: system calls; puts, doorbells, "
-               "completions, registrations, bytes copied (transports over shared memory count nothing)");
+  app.add_flag(
+      "--counters", o.counters,
+      "what wires did in the timed calls, for each MiB of messages: system calls; puts, doorbells, completions, "
+      "registrations, bytes copied, bytes that landed in buffers (over shared memory nothing is counted)");
   const std::string peers =
       "measures something else in turns, out of place: handwritten (the yardstick's loops); of all_reduces in streams "
       "also copies (of rank 0's device) and nccl (of the usual places, or FILE)";
