@@ -267,7 +267,8 @@ class Meeting {
           " (only ranks of this host can come: for others each rank needs a key, which `wreath key` makes, and "
           "WREATH_ADDRESS)";
     if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);
-    fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
+    // Those who are late are not to blame where they could not be let in.
+    fail(-1, fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
   }
 
   // Fails the meeting: ranks that have not arrived may wait for a connection that cannot be accepted.
