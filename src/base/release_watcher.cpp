@@ -5,12 +5,19 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/fd.hpp"
+
 namespace wreath {
 namespace {
 
+struct Entry {
+  ReleaseWatcher* watcher;
+  std::uint32_t generation;  // of the process that made it
+};
+
 struct Watchers {
   std::mutex mutex;
-  std::vector<ReleaseWatcher*> all;
+  std::vector<Entry> all;
 };
 
 // Returns an object that stays reachable until the process ends, because late objects still free memory.
@@ -23,17 +30,19 @@ Watchers& watchers() {
 
 void add_release_watcher(ReleaseWatcher& watcher) {
   const std::lock_guard lock(watchers().mutex);
-  watchers().all.push_back(&watcher);
+  watchers().all.push_back({&watcher, fork_generation()});
 }
 
 void remove_release_watcher(ReleaseWatcher& watcher) {
   const std::lock_guard lock(watchers().mutex);
-  std::erase(watchers().all, &watcher);
+  std::erase_if(watchers().all, [&](const Entry& entry) { return entry.watcher == &watcher; });
 }
 
 void tell_release(const std::byte* begin) {
   const std::lock_guard lock(watchers().mutex);
-  for (ReleaseWatcher* const watcher : watchers().all) watcher->before_release(begin);
+  for (const Entry& entry : watchers().all) {
+    if (entry.generation == fork_generation()) entry.watcher->before_release(begin);
+  }
 }
 
 }  // namespace wreath

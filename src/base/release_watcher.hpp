@@ -7,7 +7,8 @@ namespace wreath {
 
 // Gets a call before memory is freed or given back: an allocation of any device, or a region of wreath::allocate or
 // wreath::register_memory. For a region that a call in flight uses, the call comes when that use is over. It comes from
-// the thread that releases the memory, which holds no lock of the memory's owner.
+// the thread that releases the memory, which holds no lock of the memory's owner. A child of a fork does not call its
+// parent's watchers.
 class ReleaseWatcher {
  public:
   virtual ~ReleaseWatcher() = default;
