@@ -142,7 +142,6 @@ class Model {
   Set closure(const State& state, int first) const;
   std::vector<Event> enough(const State& state) const;
   void follow(const State& state, const Event& event);
-  bool is_divided(const View& decided) const;
   void check_decision(const State& state, int rank);
   void check_end(const State& state);
   bool goes_on(const State& state, Set side) const;
