@@ -107,15 +107,18 @@ Status OfiAdapter::make_endpoint(std::uint32_t tells) {
   if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (rc == 0) rc = fi_enable(endpoint);
   if (rc != 0) return not_enabled(rc);
-  // Some providers end the process where the queue of an endpoint is read that was not enabled.
-  endpoint_ = std::move(made);
   std::array<std::byte, 256> bytes;
   std::size_t length = bytes.size();
   rc = fi_getname(&endpoint->fid, bytes.data(), &length);
   if (rc != 0 || length > bytes.size()) return failed("fi_getname", rc);
+  // Some providers end the process where the queue of an endpoint is read that was not enabled.
+  endpoint_ = std::move(made);
   address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
   const auto blank = register_memory(blank_, false);
-  if (!blank) return blank.error();
+  if (!blank) {
+    endpoint_.reset();
+    return blank.error();
+  }
   blank_registration_ = *blank;
   const std::size_t receives = (info.mode & FI_RX_CQ_DATA) == 0 ? 0 : std::min(told, info.rx_attr->size);
   for (std::size_t i = 0; i < receives; ++i) {

@@ -246,7 +246,8 @@ Result<std::vector<ChosenPort>> find_ports(const VerbsSettings& settings, int ra
     const Status added = add_ports(**library, *list[i], ports);
     if (!added) reasons += "; " + added.error().message;
   }
-  if (ports.empty()) return Error{ErrorCode::Unavailable, reasons.substr(2)};
+  if (ports.empty())
+    return Error{ErrorCode::Unavailable, reasons.empty() ? "no RDMA adapter has a port" : reasons.substr(2)};
   std::vector<PortFacts> facts;
   for (const ChosenPort& port : ports) facts.push_back(port.facts);
   const auto chosen = choose_ports(facts, settings.adapters, nodes_to_be_near(facts), rank, settings.rails);
