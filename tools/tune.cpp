@@ -33,6 +33,11 @@ int run(TuneArguments& arguments) {
     if (ranks != 2) request.ranks.push_back(ranks);
   }
   request.transports = arguments.transports.empty() ? usable_between_processes() : arguments.transports;
+  for (const std::string& name : arguments.transports) {
+    const Status usable = find_transport(name)->usable();
+    if (!usable)
+      return command_line::fail({usable.error().code, fmt::format("--transport {}: {}", name, usable.error().message)});
+  }
   for (const std::string& each : arguments.collectives) {
     const auto collective = parse_collective(each);
     const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;

@@ -70,8 +70,8 @@ std::span<const TransportRow> transports() noexcept;
 const TransportRow* find_transport(std::string_view name) noexcept;
 // Returns the names of the rows that link processes.
 std::vector<std::string> transports_between_processes();
-// Returns those of them that can be used here. Rows load libraries and open adapters to tell, and these do not work in
-// processes that are forked afterwards.
+// Returns those of them that can be used here. Rows load libraries and open adapters to tell, and what libfabric opened
+// does not work in processes that are forked afterwards.
 std::vector<std::string> usable_between_processes();
 
 // Ranks of several processes read each other's device memory in this way, beside a transport that maps the host's
