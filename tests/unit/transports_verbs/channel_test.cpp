@@ -189,27 +189,41 @@ TEST_F(VerbsChannels, TheEventsThatArmFoundComeBeforeLaterOnes) {
   EXPECT_THAT(b.told, ::testing::ElementsAre(1, 2, 3, 4, 5));
 }
 
-TEST_F(VerbsChannels, NothingMoreIsWrittenOnceAChannelHasStopped) {
-  VerbsEnd a(settings_for("=fake_0"));
-  VerbsEnd b(settings_for("=fake_1"));
-  ASSERT_TRUE(connect(a, b));
+// Stops an end to which much is put. Returns whether that was before all of it was there.
+bool stops_while_written(VerbsEnd& a, VerbsEnd& b) {
+  EXPECT_TRUE(connect(a, b));
   std::memset(a.memory.data(), 1, a.memory.size());
   std::vector<Put> puts;
   for (std::size_t i = 0; i < 16; ++i) puts.push_back(a.put_to(b, i * 65536, 65536));
   puts.back().reports = true;
-  ASSERT_EQ(a.channel->put(puts).value(), puts.size());
-  ASSERT_TRUE(stop(b));
+  EXPECT_EQ(a.channel->put(puts).value(), puts.size());
+  EXPECT_TRUE(stop(b));
   std::memset(b.memory.data(), 2, b.memory.size());
-  ASSERT_TRUE(a.wait([&] { return !a.lost.empty() || !a.ended.empty(); }));
+  EXPECT_TRUE(a.wait([&] { return !a.lost.empty() || !a.ended.empty(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(std::count(b.memory.begin(), b.memory.end(), std::byte{2}), static_cast<std::ptrdiff_t>(b.memory.size()));
-  ASSERT_EQ(a.lost.size(), 1u);
-  EXPECT_TRUE(a.lost[0].retryable);
-  EXPECT_THAT(
-      a.lost[0].error.message,
-      MatchesRegex("fake_0 port 1 gid 3 to 10\\.77\\.1\\.1 queue pair [0-9]+: the peer's adapter does not answer "
-                   "\\(vendor's error 0x[0-9a-f]+\\)"));
-  ASSERT_TRUE(stop(a));
+  return a.ended.empty();
+}
+
+// On a busy machine all may be there before the end has stopped.
+TEST_F(VerbsChannels, NothingMoreIsWrittenOnceAChannelHasStopped) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    VerbsEnd a(settings_for("=fake_0"));
+    VerbsEnd b(settings_for("=fake_1"));
+    const bool cut = stops_while_written(a, b);
+    ASSERT_FALSE(HasFailure());
+    if (cut) {
+      ASSERT_EQ(a.lost.size(), 1u);
+      EXPECT_TRUE(a.lost[0].retryable);
+      EXPECT_THAT(
+          a.lost[0].error.message,
+          MatchesRegex("fake_0 port 1 gid 3 to 10\\.77\\.1\\.1 queue pair [0-9]+: the peer's adapter does not answer "
+                       "\\(vendor's error 0x[0-9a-f]+\\)"));
+    }
+    ASSERT_TRUE(stop(a));
+    if (cut) return;
+  }
+  FAIL() << "all was written each time";
 }
 
 TEST_F(VerbsChannels, AStoppedChannelIsConnectedAnew) {
