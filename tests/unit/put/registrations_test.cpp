@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/base/region.hpp"
+#include "tests/support/in_child.hpp"
 #include "wreath/memory.hpp"
 
 namespace wreath::put_tests {
@@ -169,6 +170,19 @@ TEST(Registrations, TellOfARefusalOnce) {
   EXPECT_THAT(told, testing::HasSubstr("counted port 1: 64K of memory cannot be registered"));
   EXPECT_EQ(told.find("cannot be registered"), told.rfind("cannot be registered"));
   EXPECT_EQ(registrations.count(), 0u);
+}
+
+// They are the parent's, and the number of its descriptor may be another file's in the child.
+TEST(Registrations, AreLeftAloneByAChildOfAFork) {
+  CountingAdapter adapter;
+  Registrations registrations(adapter);
+  std::optional<Memory> memory = allocate(kBytes).value();
+  EXPECT_TRUE(registrations.find(memory->data(), kBytes));
+  EXPECT_EQ(test::in_child([&] {
+              memory.reset();
+              return adapter.registered.size() == 1 ? 0 : 1;
+            }),
+            0);
 }
 
 TEST(Registrations, EndWithTheirOwner) {
