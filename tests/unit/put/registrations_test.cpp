@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/base/region.hpp"
+#include "src/base/release_watcher.hpp"
 #include "tests/support/in_child.hpp"
 #include "wreath/memory.hpp"
 
@@ -172,17 +173,20 @@ TEST(Registrations, TellOfARefusalOnce) {
   EXPECT_EQ(registrations.count(), 0u);
 }
 
-// They are the parent's, and the number of its descriptor may be another file's in the child.
-TEST(Registrations, AreLeftAloneByAChildOfAFork) {
-  CountingAdapter adapter;
-  Registrations registrations(adapter);
-  std::optional<Memory> memory = allocate(kBytes).value();
-  EXPECT_TRUE(registrations.find(memory->data(), kBytes));
-  EXPECT_EQ(test::in_child([&] {
-              memory.reset();
-              return adapter.registered.size() == 1 ? 0 : 1;
-            }),
-            0);
+// Another thread of the parent may have held their locks at the fork.
+TEST(ReleaseWatchers, OfAParentAreNotCalledInItsChild) {
+  struct Counting final : ReleaseWatcher {
+    void before_release(const std::byte* /*begin*/) override { ++calls; }
+    int calls = 0;
+  } watcher;
+  add_release_watcher(watcher);
+  const auto release = [&] {
+    { const Memory own = allocate(kBytes).value(); }
+    return watcher.calls;
+  };
+  EXPECT_EQ(test::in_child(release), 0);
+  EXPECT_EQ(release(), 1);
+  remove_release_watcher(watcher);
 }
 
 TEST(Registrations, EndWithTheirOwner) {
