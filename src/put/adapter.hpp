@@ -102,7 +102,7 @@ class Adapter {
   virtual RemoteMemory name(std::uint64_t registration) const = 0;
   // Ends a registration. No put that uses it is outstanding.
   virtual void deregister_memory(std::uint64_t registration) = 0;
-  // Makes a channel whose peer may have `tells` puts that tell outstanding: as many for each channel of an adapter.
+  // Makes a channel whose peer may have `tells` puts that tell outstanding. All channels of an adapter have as many.
   virtual Result<std::unique_ptr<Channel>> make_channel(std::uint32_t tells) = 0;
   // Writes the events that have come to `events` and returns how many there were.
   virtual Result<std::size_t> poll(std::span<PutEvent> events) = 0;
