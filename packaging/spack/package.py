@@ -3,6 +3,8 @@
 It has no address to fetch from: `spack repo create FOLDER`, and this file is packages/wreath/package.py there.
 """
 
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
@@ -34,6 +36,7 @@ class Wreath(CMakePackage):
 
     def cmake_args(self):
         return [
+            self.define("CMAKE_UNITY_BUILD", True),
             self.define("WREATH_TESTS", False),
             self.define("WREATH_CUDA", False),
             self.define_from_variant("WREATH_TOOLS", "tools"),

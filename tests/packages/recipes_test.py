@@ -21,6 +21,8 @@ IN_SPACK = {
     "libfabric": "libfabric",
     "hwloc": "hwloc",
 }
+# What recipes take from `spack.package` without naming it. Classes of packages are not in it since Spack 1.0.
+OF_SPACK = {"license", "version", "variant", "depends_on", "conflicts"}
 # Every machine has these.
 IN_ANY = {"Threads", "PkgConfig"}
 
@@ -95,6 +97,7 @@ class Containerfile(unittest.TestCase):
 class SpackRecipe(unittest.TestCase):
     def setUp(self):
         tree = ast.parse(read("packaging/spack/package.py"))
+        self.imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
         (self.recipe,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
         self.calls = [node for node in ast.walk(self.recipe) if isinstance(node, ast.Call)]
 
@@ -107,6 +110,13 @@ class SpackRecipe(unittest.TestCase):
         self.assertEqual(self.recipe.name, "Wreath")
         self.assertEqual([base.id for base in self.recipe.bases], ["CMakePackage"])
 
+    def test_imports_every_name_that_it_uses(self):
+        imported = {name.name for node in self.imports for name in node.names}
+        own = {argument.arg for node in ast.walk(self.recipe) if isinstance(node, ast.arguments) for argument in node.args}
+        for node in ast.walk(self.recipe):
+            if isinstance(node, ast.Name):
+                self.assertIn(node.id, imported | own | OF_SPACK)
+
     def test_has_the_version_of_the_project(self):
         self.assertEqual(self.arguments("version"), [[project_version()]])
 
@@ -115,8 +125,8 @@ class SpackRecipe(unittest.TestCase):
         for option, variant in self.arguments("define_from_variant"):
             self.assertIn(option, cmake_options())
             self.assertIn(variant, variants)
-        for option, _ in self.arguments("define"):
-            self.assertIn(option, cmake_options())
+        for option, *_ in self.arguments("define"):
+            self.assertIn(option, cmake_options() | {"CMAKE_UNITY_BUILD"})
 
     def test_depends_on_all_that_cmake_looks_for(self):
         text = read("cmake/wreath_dependencies.cmake")
