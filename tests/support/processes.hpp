@@ -57,6 +57,10 @@ inline int rounds(int normal, int many) {
   return long_run && *long_run ? many : normal;
 }
 
+// Returns the step of a loop over many alike cases: one in four is taken under a sanitizer, and all of them
+// with WREATH_TEST_LONG=1.
+inline std::uint32_t case_step() { return static_cast<std::uint32_t>(rounds(kSanitized ? 4 : 1, 1)); }
+
 inline void sleep_ms(std::int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // Polls `condition` until it holds or `ms` are over.

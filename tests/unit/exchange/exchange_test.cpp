@@ -13,6 +13,7 @@
 #include "src/executor/handwritten/handwritten.hpp"
 #include "src/executor/linked_ranks.hpp"
 #include "tests/support/lane_trace.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/random_exchange.hpp"
 
 namespace wreath::test {
@@ -123,7 +124,7 @@ TEST_P(ExchangeRuns, EndWithFewSlotsAndFewResidentRounds) {
     for (const std::uint32_t slots : {1U, 2U, 8U}) {
       World world(ranks, slots, GetParam());
       for (const std::size_t resident_rounds : {std::size_t{1}, std::size_t{2}, std::size_t{8}}) {
-        for (int i = 0; i < 30; ++i) {
+        for (std::uint32_t i = 0; i < 30; i += testing_support::case_step()) {
           const RandomExchange exchange = random_exchange(ranks, random, kTileBytes, 6 * kTileBytes);
           ASSERT_EQ(world.run(exchange, resident_rounds, random), "")
               << ranks << " ranks, " << slots << " slots, " << resident_rounds << " rounds";

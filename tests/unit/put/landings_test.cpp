@@ -6,6 +6,7 @@
 
 #include "src/base/little_endian.hpp"
 #include "src/fifo/access.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/put/pair.hpp"
 
 namespace wreath::put {
@@ -198,7 +199,7 @@ TEST_P(PutLandingsOver, ARankMaySleepWhileItsChannelsAreAway) {
 
 // The channel of each put in turn is lost: names, data and headers are.
 TEST_P(PutLandingsOver, AChannelMayBeLostAtAnyPut) {
-  for (std::uint64_t lost = 1; lost <= 40; ++lost) {
+  for (std::uint64_t lost = 1; lost <= 40; lost += testing_support::case_step()) {
     Whims unlucky = whims(static_cast<std::uint32_t>(lost));
     unlucky.lose_put = lost;
     Pair pair(shape_of(1, 2, 0, kPlacedBytes), unlucky, waiting(20));
