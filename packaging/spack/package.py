@@ -1,6 +1,7 @@
-"""The recipe of Wreath for Spack, which builds a folder of its sources: `spack dev-build wreath@0.1.0` in that folder.
+"""The recipe of Wreath for Spack 1.0 and newer, which builds a folder of its sources: `spack dev-build wreath@0.1.0` there.
 
-It has no address to fetch from: `spack repo create FOLDER`, and this file is packages/wreath/package.py there.
+It has no address to fetch from: `spack repo create FOLDER NAME` makes spack_repo/NAME in FOLDER, and this file is
+packages/wreath/package.py there.
 """
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage
