@@ -81,7 +81,8 @@ Result<std::byte*> RailInbox::new_place(const WireHeader& header) {
   WREATH_TRY(lane.large.allocate(staging_bytes(shape)));
   const std::uint32_t consumed = lanes_[header.lane].consumed();
   for (std::size_t i = 0; i < lane.owners.size(); ++i) {
-    if (lane.owners[i] && !precedes(*lane.owners[i], consumed)) continue;
+    // An owner within the window has not been read. Any other one has, maybe so long ago that its number comes again.
+    if (lane.owners[i] && *lane.owners[i] - consumed <= mask_) continue;
     lane.owners[i] = header.sequence;
     return lane.large.data() + i * shape.slot_bytes;
   }

@@ -50,8 +50,8 @@ class RailLink::Receiver final : public FrameReader {
     return link_.sender_.check(header);
   }
   void take_report(const WireHeader& header) override { link_.sender_.take_report(header); }
-  Result<std::byte*> destination(const WireHeader& header) override;
-  void take_payload(const WireHeader& header, const std::byte*) override { link_.inbox_.add(header); }
+  Result<std::byte*> destination(const WireHeader& header) override { return link_.inbox_.place(header); }
+  void take_payload(const WireHeader& header, const std::byte*) override;
 
   RailLink& link_;
 };
@@ -87,14 +87,16 @@ struct RailLink::Rail {
   std::int64_t pause_ns = 0;
 };
 
-// A part that comes again takes the place of the one under way: that one's rail may be lost in the middle of it.
-Result<std::byte*> RailLink::Receiver::destination(const WireHeader& header) {
-  auto place = link_.inbox_.place(header);
-  if (!place || *place == nullptr || !is_part(header.kind)) return place;
-  for (const auto& rail : link_.rails_) {
-    if (&rail->receiver != this) rail->receiver.abandon(header);
+// A part may be under way on several rails, each of which may be lost in the middle of it. All of them write the same
+// bytes to its place until it is whole by one of them. The others' rest is thrown away then, since the place may soon
+// belong to another message.
+void RailLink::Receiver::take_payload(const WireHeader& header, const std::byte*) {
+  if (is_part(header.kind)) {
+    for (const auto& rail : link_.rails_) {
+      if (&rail->receiver != this) rail->receiver.abandon(header);
+    }
   }
-  return place;
+  link_.inbox_.add(header);
 }
 
 Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vector<RailSocket> sockets,
@@ -332,6 +334,8 @@ bool RailLink::send_blocked() const {
 }
 
 bool RailLink::closing_loses_data() const {
+  // What a lost rail carried waits for another one.
+  if (!broken_ && (needs_progress() || send_blocked())) return true;
   return std::ranges::any_of(
       rails_, [](const auto& rail) { return rail->socket && unacknowledged_bytes(rail->socket.get()) > 0; });
 }

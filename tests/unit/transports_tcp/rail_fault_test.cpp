@@ -189,6 +189,22 @@ TEST(TcpRailFault, APartUnderWayThatComesAgainIsThrownAway) {
   expect_message(*victim.link, std::byte{2});
 }
 
+// Whichever copy is read first, the message is whole when one of them is.
+TEST(TcpRailFault, APartUnderWayTwiceIsWholeByTheRailThatIsLeft) {
+  for (const std::size_t lost : {0U, 1U}) {
+    RailVictim victim(shape_of(2, 1, kSlotBytes), 2);
+    const auto part = frame(header_of_part(0, 0), std::byte{1});
+    for (const Fd& raw : victim.raw) write(raw, {part.begin(), part.begin() + 20'000});
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(victim.link->progress(true));
+    victim.raw[lost] = Fd();
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(victim.link->progress(true));
+    const Fd& left = victim.raw[1 - lost];
+    write(left, {part.begin() + 20'000, part.end()});
+    write(left, frame(header_of_part(0, 1), std::byte{1}));
+    expect_message(*victim.link, std::byte{1});
+  }
+}
+
 // The peer sends random frames with random changes, cut anywhere.
 TEST(TcpRailFault, GarbageIsAnErrorNeverMore) {
   std::mt19937 engine(7);

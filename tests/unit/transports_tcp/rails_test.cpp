@@ -256,6 +256,7 @@ TEST(TcpRail, ThatIsLostNeedsProgressUntilAnotherHasItsMessages) {
   pair.cut(0);
   ASSERT_TRUE(pair.a->progress(true));
   EXPECT_TRUE(pair.a->needs_progress());
+  EXPECT_TRUE(pair.a->closing_loses_data());
   ASSERT_TRUE(pair.a->progress(true));
   EXPECT_FALSE(pair.a->needs_progress());
 }
