@@ -57,7 +57,7 @@ bool Driver::carry_words() {
     carried = true;
     const Status taken = links.wire(word.from)->on_word(std::move(word.offer));
     if (taken) continue;
-    const bool theirs = taken.error().code == ErrorCode::Mismatch;
+    const bool theirs = taken.error().code == ErrorCode::Mismatch || taken.error().code == ErrorCode::PeerLost;
     engine_.fail(taken.error().code, theirs ? word.from : engine_.rank(),
                  fmt::format("a word of {} over its link: {}", engine_.member(word.from), taken.error().message));
     return true;

@@ -160,7 +160,8 @@ bool PairwiseMembers::flush(Peer& peer) {
                                    frame.bytes.size() - frame.sent, frame.descriptors);
     if (sent < 0 && errno == EINTR) continue;
     // ETOOMANYREFS means that RLIMIT_NOFILE limits a user's descriptors on their way. Peers will receive them.
-    if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS)) return true;
+    // So does memory of the kernel, for a moment.
+    if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM)) return true;
     if (sent < 0) {
       peer.outgoing.clear();
       return false;
