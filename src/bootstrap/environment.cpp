@@ -87,7 +87,11 @@ Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where, bool may
                                                     where.said, addresses.error().message, key)};
       continue;
     }
-    all.insert(all.end(), addresses->begin(), addresses->end());
+    // Two names may mean one address. Rank 0 would take its own listener there for another job's.
+    for (const SocketAddress& address : *addresses) {
+      const auto same = [&](const SocketAddress& other) { return other.text() == address.text(); };
+      if (std::ranges::none_of(all, same)) all.push_back(address);
+    }
   }
   if (all.empty() && failure) return *failure;
   return all;
@@ -262,7 +266,8 @@ Result<std::vector<std::string>> addresses_to_carry() {
   const auto chosen = chosen_addresses(interfaces(), AF_INET);
   if (!chosen) return chosen.error();
   std::vector<std::string> texts;
-  for (const SocketAddress& address : *chosen) texts.push_back(address.ip_text());
+  // Other hosts have other interfaces, so the address has no zone.
+  for (const SocketAddress& address : *chosen) texts.push_back(address.with_zone(0).ip_text());
   if (texts.empty()) texts.push_back(SocketAddress::loopback(AF_INET, 0).ip_text());
   return texts;
 }

@@ -139,7 +139,8 @@ Result<FoundKey> find_key() {
     return FoundKey{std::move(*key), "WREATH_KEY"};
   }
   const std::string path = default_key_path();
-  if (path.empty() || (::access(path.c_str(), F_OK) != 0 && errno == ENOENT)) return FoundKey{nullptr, "none"};
+  if (path.empty() || (::access(path.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)))
+    return FoundKey{nullptr, "none"};
   auto key = Key::load(path);
   if (!key) return key.error();
   return FoundKey{std::move(*key), path};

@@ -51,7 +51,10 @@ Status write_id(const std::string& path, const std::string& text) {
   const std::string draft = fmt::format("{}.{:016x}", path, random_u64());
   const Fd fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return file_error(draft, errno);
-  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  // A network's storage may tell at the end alone that it has no room.
+  errno = ENOSPC;
+  const bool written =
+      ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd.get()) == 0;
   if (written && ::rename(draft.c_str(), path.c_str()) == 0) return {};
   const Error error = file_error(path, errno);
   (void)::unlink(draft.c_str());

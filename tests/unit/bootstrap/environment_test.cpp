@@ -121,6 +121,15 @@ TEST_F(EnvironmentJobs, PassPortsThatAreInUse) {
   for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
 }
 
+// Rank 0 must not take its own listener for that of another job, port by port.
+TEST_F(EnvironmentJobs, MayNameAnAddressTwice) {
+  const Environment twice{{{"WREATH_KEY", kKey}, {"WREATH_ADDRESS", "127.0.0.1,127.0.0.1"}}};
+  const std::int64_t begun = now_ns();
+  const auto results = join_all(2, [&](int rank) { return start(rank, 2); });
+  for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+  EXPECT_LT((now_ns() - begun) / kNsPerMs, 2'000);
+}
+
 TEST_F(EnvironmentJobs, UseWreathPortAlone) {
   const Environment key{{{"WREATH_KEY", kKey}, {"WREATH_PORT", std::to_string(port_ + 18)}}};
   const auto results = join_all(2, [&](int rank) { return start(rank, 2); });

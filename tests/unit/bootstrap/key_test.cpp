@@ -85,6 +85,11 @@ TEST_F(KeyFiles, AreFoundInOrder) {
   EXPECT_EQ(find_key().value().source, "WREATH_KEY_FILE");
 }
 
+TEST_F(KeyFiles, AreNoneWhereTheHomeIsNoFolder) {
+  const Environment home{{{"HOME", "/dev/null"}}};
+  EXPECT_EQ(find_key().value().source, "none");
+}
+
 TEST_F(KeyFiles, ThatAreNamedButUnusableAreErrors) {
   const Environment missing{{{"WREATH_KEY_FILE", folder_.path() + "/none"}, {"WREATH_KEY", kDigits}}};
   auto found = find_key();

@@ -311,6 +311,14 @@ TEST_F(Launched, UseInterfacesThatRun) {
     const Environment docker{{{"WREATH_SOCKET_IFNAME", "docker"}}};
     EXPECT_THAT(texts(AF_INET), ElementsAre("172.17.0.1"));
   }
+  {
+    const Environment others{{{"WREATH_SOCKET_IFNAME", "^docker"}}};
+    EXPECT_THAT(texts(AF_INET), ElementsAre("10.0.0.1", "fd00::1"));
+  }
+  {
+    const Environment loopback_is_left{{{"WREATH_SOCKET_IFNAME", "^docker,eth"}}};
+    EXPECT_THAT(texts(AF_INET), ElementsAre("127.0.0.1"));
+  }
   const Environment down{{{"WREATH_SOCKET_IFNAME", "=eth1"}}};
   const auto none = chosen_addresses(all, AF_INET);
   ASSERT_FALSE(none);
