@@ -162,6 +162,7 @@ Status complete(RunArguments& arguments, const std::vector<std::string>& parsed,
   auto placements = launcher::place(*hosts, ranks + (plan.elastic ? plan.elastic->size.spares : 0));
   if (!placements) return placements.error();
   plan.hosts = std::move(*hosts);
+  launcher::mark_here(*placements);
   plan.placements = std::move(*placements);
   const std::string own_ssh = setting_text(Setting::Ssh);
   const std::string ssh = !arguments.ssh.empty() ? arguments.ssh : own_ssh.empty() ? kSsh : own_ssh;

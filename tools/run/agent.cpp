@@ -27,6 +27,7 @@ namespace {
 
 // The time from SIGTERM to SIGKILL when the launcher is gone.
 constexpr std::int64_t kOrphanedGraceMs = 2000;
+constexpr std::int64_t kKillAgainMs = 200;
 
 // The variables by which a process would take itself for a rank of a job that begins.
 constexpr std::array kNumbers{"WREATH_RANK", "WREATH_RANKS",     "WREATH_LOCAL_RANK", "RANK",         "WORLD_SIZE",
@@ -84,7 +85,10 @@ class Agent {
       for (auto& [pid, rank] : ranks_) pass_on(rank);
       read_signals();
       read_commands();
-      if (kill_at_ && kill_at_->passed()) signal_all(SIGKILL);
+      if (kill_at_ && kill_at_->passed()) {
+        signal_all(SIGKILL);
+        kill_at_ = Deadline::after_ms(kKillAgainMs);  // a process in the kernel may take its time
+      }
     }
     descendants.end();
     for (auto& [pid, rank] : ranks_) pass_on(rank);

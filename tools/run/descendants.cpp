@@ -16,8 +16,14 @@
 #include <string>
 #include <system_error>
 
+#include "src/base/log.hpp"
+#include "src/base/socket.hpp"
+
 namespace wreath::launcher {
 namespace {
+
+// A process that was killed has so long to end. In a call of the kernel, to a file server for example, it may not.
+constexpr std::int64_t kEndMs = 5000;
 
 // Returns the parent of process `pid`, or 0. In /proc/PID/stat the parent is the second word after the last bracket of
 // the name.
@@ -79,13 +85,19 @@ std::vector<pid_t> Descendants::children() const {
 }
 
 void Descendants::end() const {
+  const Deadline deadline = Deadline::after_ms(kEndMs);
   for (;;) {
     std::vector<pid_t> ending = children();
     std::erase_if(ending, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
     if (ending.empty()) return;
     // Orphans of a process that has ended are children of this process by then.
     for (const pid_t child : ending) {
-      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      while (::waitpid(child, nullptr, WNOHANG) == 0) {
+        if (deadline.passed()) {
+          log_warning("process {} does not end after SIGKILL: the kernel holds it", child);
+          return;
+        }
+        sleep_ms(1);
       }
     }
   }

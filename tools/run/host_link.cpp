@@ -67,7 +67,7 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
   if (!streams) return streams.error();
   auto link = std::make_unique<HostLink>();
   link->host = placement.host;
-  link->here = is_here(placement.host);
+  link->here = placement.here;
   for (const int rank : placement.ranks) link->ranks[rank] = {};
   link->job = host_job(plan, placement, environment, link->here);
   std::vector<std::string> words = plan.ssh;
@@ -86,7 +86,6 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
 }
 
 void give_job(HostLink& link) {
-  // JSON holds only text. A word of the command that is no text stays unchanged on this host, where it is not sent.
   const std::string text = link.here ? std::string() : encode(link.job);
   (void)write_all(link.commands.get(), encode({Kind::Job, -1, 0, text}));
 }

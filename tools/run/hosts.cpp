@@ -148,4 +148,8 @@ bool is_here(const std::string& name) {
   return addresses && std::any_of(addresses->begin(), addresses->end(), is_local);
 }
 
+void mark_here(std::vector<Placement>& placements) {
+  for (Placement& placement : placements) placement.here = is_here(placement.host);
+}
+
 }  // namespace wreath::launcher

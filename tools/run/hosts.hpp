@@ -22,6 +22,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
 struct Placement {
   std::string host;
   std::vector<int> ranks;  // consecutive
+  bool here = false;       // the host is this one
 };
 
 // Places `ranks` ranks (0: one for each slot) in blocks, in the order of the hosts. They go by slots where any are
@@ -41,5 +42,7 @@ bool has_room(const std::vector<Host>& hosts, const std::string& name, int runni
 
 // Returns whether a host's name means this machine.
 bool is_here(const std::string& name);
+// Fills Placement::here, once for all that depends on it: a name server may answer otherwise the next time.
+void mark_here(std::vector<Placement>& placements);
 
 }  // namespace wreath::launcher

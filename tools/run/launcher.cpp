@@ -99,7 +99,7 @@ class Job {
     }
     for (const bool here : {true, false}) {
       for (const Placement& placement : plan_.placements) {
-        if (is_here(placement.host) != here) continue;
+        if (placement.here != here) continue;
         auto host = start_host(plan_, placement, *environment);
         if (!host) return host.error();
         hosts_.push_back(std::move(*host));
@@ -432,6 +432,7 @@ class Job {
                     size.ranks, size.spares, describe(*verdict_.culprit())));
     // The address belonged to the lost host.
     if (placements->front().host != plan_.placements.front().host) plan_.address.clear();
+    mark_here(*placements);
     plan_.placements = std::move(*placements);
     plan_.elastic->size = size;
     hosts_.clear();

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cerrno>
+#include <stdexcept>
+#include <string_view>
 
 #include "src/base/socket.hpp"
 #include "src/json/value.hpp"
@@ -27,6 +29,45 @@ std::uint32_t get(std::string_view bytes, std::size_t at) {
   for (std::size_t i = 0; i < 4; ++i)
     value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
   return value;
+}
+
+// JSON holds text alone, and words of a command may be any bytes. So a byte travels as the character of its number.
+std::string text_of(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    if (value >= 0x80U) text += static_cast<char>(0xC0U | value >> 6U);
+    text += value < 0x80U ? byte : static_cast<char>(0x80U | (value & 0x3FU));
+  }
+  return text;
+}
+
+std::vector<std::string> texts_of(const std::vector<std::string>& words) {
+  std::vector<std::string> texts;
+  for (const std::string& word : words) texts.push_back(text_of(word));
+  return texts;
+}
+
+// Reads what text_of() wrote. JSON has seen that the text is UTF-8.
+std::string bytes_of(std::string_view text) {
+  std::string bytes;
+  unsigned high = 0;
+  for (const char each : text) {
+    const auto value = static_cast<unsigned char>(each);
+    if (value >= 0xC4U) throw std::invalid_argument("a character of it is no byte");
+    if (value >= 0xC0U) {
+      high = (value & 3U) << 6U;
+    } else {
+      bytes += value < 0x80U ? each : static_cast<char>(high | (value & 0x3FU));
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::string> bytes_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> words;
+  for (const std::string& text : texts) words.push_back(bytes_of(text));
+  return words;
 }
 
 }  // namespace
@@ -70,12 +111,12 @@ bool MessageReader::skip_to_greeting(std::string& noise) {
 std::string encode(const HostJob& job) {
   const Json json{{"ranks", job.ranks},
                   {"all_ranks", job.all_ranks},
-                  {"command", job.command},
-                  {"folder", job.folder},
-                  {"environment", job.environment},
+                  {"command", texts_of(job.command)},
+                  {"folder", text_of(job.folder)},
+                  {"environment", texts_of(job.environment)},
                   {"unset", job.unset},
                   {"bind", job.bind == Bind::Cores},
-                  {"elastic_folder", job.elastic_folder}};
+                  {"elastic_folder", text_of(job.elastic_folder)}};
   return json.dump({.sorted = true, .strict = false});
 }
 
@@ -85,12 +126,12 @@ Result<HostJob> decode_job(std::string_view text) {
     HostJob job;
     json.at("ranks").get_to(job.ranks);
     json.at("all_ranks").get_to(job.all_ranks);
-    json.at("command").get_to(job.command);
-    json.at("folder").get_to(job.folder);
-    json.at("environment").get_to(job.environment);
+    job.command = bytes_of(json.at("command").get<std::vector<std::string>>());
+    job.folder = bytes_of(json.at("folder").get<std::string>());
+    job.environment = bytes_of(json.at("environment").get<std::vector<std::string>>());
     json.at("unset").get_to(job.unset);
     job.bind = json.at("bind").get<bool>() ? Bind::Cores : Bind::None;
-    json.at("elastic_folder").get_to(job.elastic_folder);
+    job.elastic_folder = bytes_of(json.at("elastic_folder").get<std::string>());
     if (job.ranks.empty() || job.command.empty()) throw std::invalid_argument("it is empty");
     return job;
   } catch (const std::exception& problem) {

@@ -52,9 +52,11 @@ bool passed_to_other_hosts(std::string_view name) {
 // reach.
 Result<std::string> address_of_rank_zero(const Plan& plan) {
   if (!plan.address.empty()) return plan.address;
-  const std::string& host = plan.placements.front().host;
+  // ssh takes a user before the host.
+  const std::string& named = plan.placements.front().host;
+  const std::string host = named.substr(named.rfind('@') + 1);
   std::vector<std::string> texts;
-  if (is_here(host)) {
+  if (plan.placements.front().here) {
     const auto own = chosen_addresses(interfaces(), AF_INET);
     if (!own) return own.error();
     // Other hosts have other interfaces, so the address has no zone.
@@ -120,7 +122,7 @@ Result<JobEnvironment> job_environment(const Plan& plan, const std::string& elas
   if (plan.elastic) result.all = elastic_variables(*plan.elastic, elastic_folder);
   const std::string random = random_hex(32);
   if (random.empty()) return Error{ErrorCode::System, "this system gives no random bytes"};
-  const bool one_host = plan.placements.size() == 1 && is_here(plan.placements.front().host);
+  const bool one_host = plan.placements.size() == 1 && plan.placements.front().here;
   const unsigned block = static_cast<unsigned>(::getpid()) % kPortBlocks;
   const unsigned port = kFirstPort + block * kPortsOfJob;
   std::string address = "127.0.0.1";

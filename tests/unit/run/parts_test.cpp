@@ -129,13 +129,17 @@ TEST(Messages, CarryJobs) {
   HostJob job;
   job.ranks = {2, 3};
   job.all_ranks = 4;
-  job.command = {"sh", "-c", "echo 'a b'"};
-  job.environment = {"A=1"};
+  job.command = {"sh", "-c", "echo 'a b'", "donn\xe9",
+                 "donn\xc3\xa9"
+                 "es \xff\x80"};
+  job.environment = {"A=1", "B=\xe9"};
+  job.folder = "/data/\xe9t\xe9";
   job.bind = Bind::None;
   const HostJob back = decode_job(encode(job)).value();
   EXPECT_EQ(back.ranks, job.ranks);
   EXPECT_EQ(back.command, job.command);
   EXPECT_EQ(back.environment, job.environment);
+  EXPECT_EQ(back.folder, job.folder);
   EXPECT_EQ(back.bind, Bind::None);
   for (const char* bad : {"", "{}", "[1]", "{\"ranks\":\"x\"}"}) EXPECT_FALSE(decode_job(bad)) << bad;
 }
