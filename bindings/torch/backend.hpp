@@ -45,7 +45,9 @@ class WreathBackend : public c10d::Backend {
   const std::string getBackendName() const override { return kBackendName; }
   c10::intrusive_ptr<Options> getBackendOptions() WREATH_TORCH_OVERRIDE_2_8;
   bool supportsSplitting() const override { return true; }
-  bool supportsCoalescing() const override { return true; }
+  // Messages of a batch need no common beginning. Where torch takes one, a mistake in a batch leaves torch collecting
+  // the group's later calls without ever making them.
+  bool supportsCoalescing() const override { return false; }
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;

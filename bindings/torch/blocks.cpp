@@ -326,6 +326,10 @@ WreathBackend::WorkPointer WreathBackend::alltoall_base(at::Tensor& output, at::
   check_same_dtype("all_to_all_single", output, input);
   c10d::checkSplitSizes(input_splits, input, size_);
   c10d::checkSplitSizes(output_splits, output, size_);
+  for (const auto* const given : {&input_splits, &output_splits}) {
+    for (const std::int64_t count : *given)
+      TORCH_CHECK_VALUE(count >= 0, "wreath: all_to_all_single: a split of ", count);
+  }
   const Elements elements = moved(input.scalar_type());
   const auto splits = [this](const std::vector<std::int64_t>& given, const at::Tensor& tensor) {
     return given.empty() ? std::vector<std::int64_t>(ranks(), tensor.size(0) / size_) : given;

@@ -70,7 +70,7 @@ class Groups(unittest.TestCase):
     def test_the_name(self):
         self.assertEqual(dist.get_backend(), "wreath")
         self.assertEqual(BACKEND.name(), "wreath")
-        self.assertTrue(BACKEND.supports_coalescing and BACKEND.supports_splitting)
+        self.assertTrue(BACKEND.supports_splitting)
 
     def test_only_members_make_a_group(self):
         last = list(range(RANKS // 2, RANKS))
@@ -89,6 +89,26 @@ class Groups(unittest.TestCase):
             group = dist.new_group()
             dist.barrier(group=group)
             dist.destroy_process_group(group)
+
+    def test_a_batch_with_a_mistake_leaves_the_group_as_it_was(self):
+        with self.assertRaises(ValueError):
+            dist.batch_isend_irecv([dist.P2POp(dist.isend, own(), ME)])
+        tensor = own()
+        dist.all_reduce(tensor)
+        self.assertEqual(tensor[0].item(), sum(rank + 1 for rank in range(RANKS)))
+        if RANKS > 1:
+            arrived = own()
+            batch = [dist.P2POp(dist.isend, own(), (ME + 1) % RANKS), dist.P2POp(dist.irecv, arrived, (ME - 1) % RANKS)]
+            for work in dist.batch_isend_irecv(batch):
+                work.wait()
+            self.assertEqual(arrived[0].item(), (ME - 1) % RANKS + 1)
+
+    def test_a_negative_split_is_an_error_of_the_call_alone(self):
+        splits = [-1, 5] + [0] * (RANKS - 2)
+        if RANKS > 1:
+            with self.assertRaisesRegex(ValueError, "a split of -1"):
+                dist.all_to_all_single(own(count=4), own(count=4), splits, splits)
+        dist.barrier()
 
     def test_a_destroyed_group_refuses(self):
         backend = dist.new_group()._get_backend(torch.device("cpu"))
