@@ -72,7 +72,9 @@ ncclResult_t Member::note(const Status& status) {
       identity_.name.empty() ? status.error().message : identity_.name + ": " + status.error().message;
   const std::lock_guard lock(mutex_);
   const bool own_doing = revoked_ && status.error().code == ErrorCode::Aborted;
-  if (result_ == ncclSuccess && !own_doing) {
+  // The caller of a blocking communicator hears of a refusal, after which the communicator goes on.
+  const bool refused = state_ == State::Ready && blocking() && code == ncclInvalidUsage && communicator_.error();
+  if (result_ == ncclSuccess && !own_doing && !refused) {
     result_ = code;
     text_ = text;
   }

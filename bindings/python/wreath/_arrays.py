@@ -115,7 +115,8 @@ def allocate(size):
     address = ctypes.c_void_p()
     _library.call("allocate", size, ctypes.byref(address))
     memory = (ctypes.c_char * size).from_address(address.value)
-    weakref.finalize(memory, _library.checked["free"], address.value)
+    # Arrays may live on while the interpreter ends, and the system takes the memory back then.
+    weakref.finalize(memory, _library.checked["free"], address.value).atexit = False
     return memoryview(memory).cast("B")
 
 

@@ -236,7 +236,7 @@ class Communicator:
         if source.count % self.ranks:
             raise InvalidArgument(f"array: {source.count} elements cannot be {self.ranks} blocks of one size")
         if output is None:
-            output = like(array, array.shape, "output")
+            output = like(array, getattr(array, "shape", ()), "output")
         target = _hold(source.same_dtype(View(output, "output", True), "output"), source.count, "output")
         return self._run("all_to_all", source, target, source.count // self.ranks, output, wait)
 
@@ -326,7 +326,7 @@ class Communicator:
     def _gathered(self, collective, array, output, root, gets, wait):
         source = View(array, "array", False)
         if gets and output is None:
-            output = like(array, (self.ranks, *array.shape), "output")
+            output = like(array, (self.ranks, *getattr(array, "shape", ())), "output")
         target = None
         if gets:
             target = source.same_dtype(View(output, "output", True), "output")
