@@ -1,9 +1,11 @@
-// The system refuses a thread to a group: `threads_test` runs two ranks as processes, of which rank 1 gets no thread.
+// `threads_test` runs two ranks as processes. The system refuses rank 1 a thread for a group, and two threads of rank 0
+// call at once.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "tests/bindings/nccl/harness.h"
 
@@ -46,4 +48,49 @@ static void split_without_a_thread(Local* local) {
   for (int i = 0; i < 2; ++i) EXPECT_OK(ncclCommDestroy(parents[i]));
 }
 
-int main(void) { return run_ranks("processes", 2, split_without_a_thread); }
+typedef struct {
+  ncclComm_t comm;
+  ncclResult_t result;
+  int sum;
+} Adding;
+
+static atomic_int g_refused;
+
+static void* add_once(void* argument) {
+  Adding* const adding = argument;
+  const int one = 1;
+  adding->result = ncclAllReduce(&one, &adding->sum, 1, ncclInt, ncclSum, adding->comm, NULL);
+  if (adding->result == ncclInvalidUsage) atomic_fetch_add(&g_refused, 1);
+  return NULL;
+}
+
+// One of two calls at once is refused. That is no failure of the communicator, which goes on.
+static void call_twice_at_once(Local* local) {
+  const int me = local->me[0];
+  ncclComm_t other = NULL;
+  Adding adding[2] = {{local->comm[0], ncclSuccess, 0}, {local->comm[0], ncclSuccess, 0}};
+  Adding meeting = {NULL, ncclSuccess, 0};
+  EXPECT_OK(ncclCommSplit(local->comm[0], 0, me, &other, NULL));
+  meeting.comm = other;
+  if (me == 0) {
+    pthread_t threads[2];
+    ncclResult_t failure = ncclInternalError;
+    for (int i = 0; i < 2; ++i) EXPECT(pthread_create(&threads[i], NULL, add_once, &adding[i]) == 0);
+    while (atomic_load(&g_refused) == 0) usleep(1000);
+    EXPECT_OK(ncclCommGetAsyncError(local->comm[0], &failure));
+    EXPECT_OK(failure);
+    add_once(&meeting);
+    for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+    EXPECT((adding[0].result == ncclSuccess) != (adding[1].result == ncclSuccess));
+  } else {
+    add_once(&meeting);  // rank 0 has had its refusal
+    add_once(&adding[0]);
+  }
+  EXPECT_OK(meeting.result);
+  EXPECT(adding[0].sum + adding[1].sum == 2);
+  EXPECT_OK(ncclCommDestroy(other));
+}
+
+int main(void) {
+  return run_ranks("processes", 2, split_without_a_thread) != 0 || run_ranks("processes", 2, call_twice_at_once) != 0;
+}

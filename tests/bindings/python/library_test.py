@@ -40,6 +40,19 @@ class Library(unittest.TestCase):
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             self.assertIn(file.name + " (WREATH_LIBRARY): ", import_with(file.name).stderr)
 
+    def test_leaves_memory_to_arrays_that_outlive_the_interpreter(self):
+        program = "\n".join(
+            (
+                "import os, wreath",
+                "class Kept:",
+                "    def __init__(self): self.values = wreath.empty(4)",
+                "    def __del__(self, write=os.write): write(1, b'%g\\n' % self.values[0])",
+                "kept = Kept()",
+            )
+        )
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "0\n"), ended.stderr)
+
     def test_has_a_version(self):
         self.assertEqual(wreath.library_version, wreath.__version__)
 

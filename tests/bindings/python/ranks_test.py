@@ -94,6 +94,12 @@ class Collectives(unittest.TestCase):
         for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
             self.assertTrue((ALL.all_reduce(own(dtype)) == TOTAL).all())
 
+    def test_an_output_of_bytes_must_be_given(self):
+        for call in (ALL.all_gather, ALL.all_to_all):
+            with self.assertRaisesRegex(wreath.InvalidArgument, "output must be given where the input is no numpy array"):
+                call(bytearray(8 * RANKS))
+        ALL.barrier()
+
     def test_memory_that_peers_map(self):
         values = wreath.empty((1024, 1024))
         values[:] = ME + 1
