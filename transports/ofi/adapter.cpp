@@ -19,6 +19,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kEntriesAtOnce = 32;
+constexpr std::size_t kFewEntries = 1024;  // every adapter has room for so many
 constexpr std::uint64_t kLongestPutBytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t kFewestOutstanding = 16;
 constexpr std::uint32_t kMostOutstanding = 1024;
@@ -42,6 +43,11 @@ OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(pr
   // Some providers say that they go on by themselves (FI_PROGRESS_AUTO), and do not.
   limits_.polled = true;
   limits_.told_bits = 32 - static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(peers)));
+}
+
+OfiAdapter::~OfiAdapter() {
+  if (has_mode(FI_MR_ENDPOINT)) close_regions();
+  endpoint_.reset();
 }
 
 Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks) {
@@ -141,12 +147,18 @@ Error OfiAdapter::not_enabled(std::int64_t returned) const {
 // Takes a queue with a descriptor to wait on, where the provider has one.
 Status OfiAdapter::make_queue(std::size_t entries) {
   fi_cq_attr attributes{};
-  attributes.size = entries;
   attributes.format = FI_CQ_FORMAT_DATA;
   fid_cq* queue = nullptr;
   for (const fi_wait_obj wait : {FI_WAIT_FD, FI_WAIT_NONE}) {
     attributes.wait_obj = wait;
-    const int rc = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+    attributes.size = entries;
+    int rc = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+    // Adapters have a limit that no property says. Providers hold back what their queue has no room for
+    // (FI_RM_ENABLED).
+    while (rc == -FI_EINVAL && attributes.size > kFewEntries) {
+      attributes.size /= 2;
+      rc = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+    }
     if (rc != 0 && wait == FI_WAIT_NONE) return failed("fi_cq_open", rc);
     if (rc != 0) continue;
     queue_.reset(queue);
@@ -228,6 +240,7 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
   if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
+  has_peers_ = true;
   return address;
 }
 
@@ -266,7 +279,9 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
 bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
   auto* const request = static_cast<OfiRequest*>(entry.op_context);
   if (request != nullptr && request->receive) receives_.push_back(request);
-  if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+  // Some providers set the flag where a put of this rank that told something has ended, too.
+  const bool own = request != nullptr && !request->receive;
+  if (!own && (entry.flags & FI_REMOTE_CQ_DATA) != 0) {
     const auto word = static_cast<std::uint32_t>(entry.data);
     event = {};
     event.kind = PutEvent::Kind::Told;
@@ -274,7 +289,7 @@ bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
     event.told = word & ((std::uint32_t{1} << limits_.told_bits) - 1);
     return true;
   }
-  if (request == nullptr || request->receive) return false;
+  if (!own) return false;
   OfiChannel* const channel = request->channel;
   free_.push_back(request);
   return channel != nullptr && channel->on_ended(*request, "", event);
@@ -333,17 +348,22 @@ bool OfiAdapter::arm() {
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
 }
 
+void OfiAdapter::close_regions() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : registrations_) each->region.reset();
+}
+
 // Nothing reads memory for a put any more when the endpoint is closed, and no peer reaches memory of which the
-// registration is closed.
+// registration is closed. Registrations that are bound to the endpoint are closed before it.
 bool OfiAdapter::close_endpoint() {
   if (endpoint_ == nullptr) return true;
+  if (has_mode(FI_MR_ENDPOINT)) close_regions();
   if (const int rc = fi_close(&endpoint_->fid); rc != 0) {
     log_info("{}", failed("fi_close", rc).message);
     return false;
   }
   static_cast<void>(endpoint_.release());
-  const std::lock_guard lock(mutex_);
-  for (const auto& each : registrations_) each->region.reset();
+  close_regions();
   return true;
 }
 

@@ -53,7 +53,7 @@ class OfiAdapter final : public Adapter {
   static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks);
   // Opens the adapters of a rank.
   static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks);
-  ~OfiAdapter() override { endpoint_.reset(); }
+  ~OfiAdapter() override;
   OfiAdapter(const OfiAdapter&) = delete;
   OfiAdapter& operator=(const OfiAdapter&) = delete;
 
@@ -79,6 +79,8 @@ class OfiAdapter final : public Adapter {
   bool goes_on() const {
     return channels_.any([](const OfiChannel& channel) { return channel.goes_on(); });
   }
+  // Returns whether a peer may have put something here, or this rank to a peer.
+  bool has_peers() const { return has_peers_; }
   // Returns whether the endpoint is closed now.
   bool close_endpoint();
   void remove(const OfiChannel& channel);
@@ -95,6 +97,7 @@ class OfiAdapter final : public Adapter {
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
+  void close_regions();
   OfiRequest& take_request();
   bool take(const fi_cq_data_entry& entry, PutEvent& event);
   bool take_failure(PutEvent& event);
@@ -117,6 +120,7 @@ class OfiAdapter final : public Adapter {
   std::vector<OfiRequest*> receives_;  // those that are not posted
   std::array<std::byte, 64> blank_{};  // stands for the memory of a put that has none
   std::uint64_t blank_registration_ = 0;
+  bool has_peers_ = false;
   Sentences troubles_;
   mutable std::mutex mutex_;  // of what follows
   std::vector<std::unique_ptr<Registration>> registrations_;

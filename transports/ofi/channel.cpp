@@ -67,9 +67,11 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   return true;
 }
 
-// The last channel that stops closes the endpoint, which ends what peers may do here.
+// The last channel that stops closes the endpoint, which ends what peers may do here. Before a peer's address was taken
+// there is nothing to end, and later links need the endpoint.
 bool OfiChannel::stop() {
   state_ = State::Stopping;
+  if (!adapter_.has_peers()) return true;
   return adapter_.goes_on() ? reading_ == 0 : adapter_.close_endpoint();
 }
 

@@ -26,6 +26,8 @@ constexpr Refused kRefused[] = {
     {";shm;",
      "libfabric's provider shm is not taken: it leaves files of 16 MiB in /dev/shm after a kill, and nobody can sleep "
      "until it has a message; take WREATH_TRANSPORT=shm"},
+    {";cxi;", "libfabric's provider cxi is not taken: its fi_writemsg refuses to tell the peer of a write"},
+    {";opx;", "libfabric's provider opx is not taken: its writes without bytes, which carry credit, never end"},
 };
 
 // A way to ask for remote writes. Later ones ask for less.
@@ -113,6 +115,11 @@ Error nothing_found(const OfiLibrary& library, const std::string& provider, int 
 
 }  // namespace
 
+bool is_driven(const fi_info& info) {
+  const char* const fabric = info.fabric_attr->name;
+  return fabric == nullptr || std::string_view(fabric) != "efa-direct";
+}
+
 bool is_socket_address(std::uint32_t format) {
   return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
 }
@@ -158,9 +165,11 @@ Result<std::vector<OfiProvider>> find_providers(int rank) {
   std::vector<const fi_info*> infos;
   std::vector<OfferedAdapter> adapters;
   for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+    if (!is_driven(*info)) continue;
     infos.push_back(info);
     adapters.push_back(offered(*info, all));
   }
+  if (infos.empty()) return nothing_found(**library, *provider, -FI_ENODATA);
   const auto chosen = choose_offered(adapters, setting_text(Setting::Hca), setting_text(Setting::SocketInterface), rank,
                                      static_cast<std::size_t>(*rails));
   if (!chosen) return Error{chosen.error().code, fmt::format("{}: {}", *provider, chosen.error().message)};

@@ -27,6 +27,10 @@ struct OfiProvider {
   std::string describe() const;  // "efa rdmap16s27-rdm"
 };
 
+// Returns whether this transport drives what libfabric offers. Libfabric 2.1 and later offer each adapter of EFA twice,
+// and first by the fabric efa-direct, where told words need a receive, and which does not reach ends of the fabric efa.
+bool is_driven(const fi_info& info);
+
 // Returns whether addresses of that format are as sockets have them.
 bool is_socket_address(std::uint32_t format);
 

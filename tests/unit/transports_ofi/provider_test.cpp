@@ -19,7 +19,7 @@ std::string wanted(std::string_view named, std::string_view filter, bool has_efa
 
 TEST(OfiProvider, IsTheNamedOneOrEfa) {
   EXPECT_EQ(wanted("tcp;ofi_rxm", "", false), "tcp;ofi_rxm");
-  EXPECT_EQ(wanted("cxi", "tcp", true), "cxi");
+  EXPECT_EQ(wanted("net", "tcp", true), "net");
   EXPECT_EQ(wanted("", "verbs;ofi_rxm", true), "verbs;ofi_rxm");
   EXPECT_EQ(wanted("", "", true), "efa");
   EXPECT_EQ(wanted("", "^tcp", true), "efa");
@@ -38,6 +38,24 @@ TEST(OfiProvider, OfSharedMemoryIsRefused) {
   EXPECT_THAT(wanted("", "shm", false), HasSubstr("shm is not taken"));
   EXPECT_THAT(wanted("shm;ofi_hook", "", true), HasSubstr("shm is not taken"));
   EXPECT_EQ(wanted("shmem", "", false), "shmem");
+}
+
+TEST(OfiProvider, ThatCannotTellIsRefused) {
+  EXPECT_THAT(wanted("cxi", "", false), HasSubstr("cxi is not taken: its fi_writemsg"));
+  EXPECT_THAT(wanted("", "opx", true), HasSubstr("opx is not taken: its writes without bytes"));
+}
+
+TEST(OfiProvider, OfEfaIsNotTheDirectOne) {
+  fi_fabric_attr fabric{};
+  fi_info info{};
+  info.fabric_attr = &fabric;
+  EXPECT_TRUE(is_driven(info)) << "it has no name";
+  std::string name = "efa";
+  fabric.name = name.data();
+  EXPECT_TRUE(is_driven(info));
+  name = "efa-direct";
+  fabric.name = name.data();
+  EXPECT_FALSE(is_driven(info));
 }
 
 std::string chosen(const std::vector<OfferedAdapter>& all, std::string_view choice, std::string_view interfaces,
