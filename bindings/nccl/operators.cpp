@@ -96,7 +96,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
     if (!dtype) return bad_argument(kName, "datatype = " + std::to_string(datatype));
     if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
       return bad_argument(kName, "residence = " + std::to_string(residence));
-    if (residence == ncclScalarDevice && device_of_memory(scalar) != nullptr)
+    if (residence == ncclScalarDevice && wreath::device_of_memory(scalar) != nullptr)
       return bad_argument(kName, "scalar is in a GPU's memory: pass it in the host's");
     *op = member->operators().create(scalar, *dtype, residence);
     return ncclSuccess;
