@@ -41,7 +41,7 @@ std::shared_ptr<Channel> WreathBackend::channel_to(Direction direction, int peer
   meeting.ranks = 2;
   meeting.timeout = membership_.timeout;
   meeting.options.timeouts = clocks_of(membership_.timeout);
-  meeting.options.buffer_bytes = kChannelBytes;
+  meeting.options.overrides.buffer_bytes = kChannelBytes;
   const std::vector<std::int64_t>& global = membership_.group.global_ranks;
   const auto of_all = [&](int rank) {
     return static_cast<std::size_t>(rank) < global.size() ? global[static_cast<std::size_t>(rank)] : rank;
