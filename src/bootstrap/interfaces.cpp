@@ -45,7 +45,7 @@ Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>
   for (const Interface& one : all) {
     if (chosen(all, one, choice)) addresses.push_back(one.address);
   }
-  // What leaves interfaces out names no loopback on purpose. It leads to no other host.
+  // A choice that only leaves interfaces out does not ask for loopback, which leads to no other host.
   if (choice.starts_with('^') && !std::ranges::all_of(addresses, &SocketAddress::is_loopback))
     std::erase_if(addresses, &SocketAddress::is_loopback);
   std::stable_partition(addresses.begin(), addresses.end(),

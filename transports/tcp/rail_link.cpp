@@ -334,7 +334,7 @@ bool RailLink::send_blocked() const {
 }
 
 bool RailLink::closing_loses_data() const {
-  // What a lost rail carried waits for another one.
+  // Messages of a lost rail wait for another one.
   if (!broken_ && (needs_progress() || send_blocked())) return true;
   return std::ranges::any_of(
       rails_, [](const auto& rail) { return rail->socket && unacknowledged_bytes(rail->socket.get()) > 0; });
