@@ -10,8 +10,9 @@
 #include "kernels/arithmetic.hpp"
 #include "kernels/cpu/target_kernels.hpp"
 
-// The sets between the baseline, AVX2 and AVX-512 gain little here, and every set costs compile time.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+// The sets between the baseline, AVX2 and AVX-512 gain little here, and every set costs compile time. Vectors of SVE
+// have no constant length, by which the code here tells single elements: by SVE2 it stored one of four narrow values.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
