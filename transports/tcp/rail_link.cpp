@@ -228,10 +228,6 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
   }
   last_loss_ = error;
   --alive_;
-  {
-    const std::lock_guard lock(path_mutex_);
-    lost_.push_back(rail.interface);
-  }
   sender_.on_lost(rail.number);
   inbox_.owe_all();
   const auto others = receive_all();
@@ -257,11 +253,16 @@ Result<std::size_t> RailLink::look_after_rails() {
   return moved;
 }
 
+// Names a lost socket once others have gone on without it, for a peer that leaves closes all of its sockets.
 void RailLink::say_losses(std::int64_t now_ns) {
   const LogRank log_rank(self_);
   for (const auto& rail : rails_) {
     if (alive_ == 0 || rail->socket || rail->said || now_ns - rail->lost_ns < kRailSayNs) continue;
     rail->said = true;
+    {
+      const std::lock_guard lock(path_mutex_);
+      lost_.push_back(rail->interface);
+    }
     log_warning("tcp link to rank {}: the socket {} is lost: {}; its messages go over the other {}", peer_, rail->name,
                 rail->why, alive_ == 1 ? "one" : std::to_string(alive_));
   }

@@ -100,7 +100,7 @@ class RailLink : public Wire {
   std::optional<Error> last_loss_;
   std::optional<Error> broken_;
   mutable std::mutex path_mutex_;  // other threads ask for the path
-  std::vector<std::string> lost_;
+  std::vector<std::string> lost_;  // whose loss was said
 };
 
 }  // namespace wreath

@@ -65,12 +65,15 @@ TEST(TcpRailReturn, ReplacesALostSocketAndCarriesMessages) {
 TEST(TcpRailReturn, ALossIsToldToThePeer) {
   RailPair pair(shape_of(1, 4, kSlotBytes), 2, SocketKind::Tcp);
   pair.cut(0);
-  for (int i = 0; i < 1000 && pair.a->path() != "lo, lost: lo"; ++i) ASSERT_TRUE(pair.a->progress(true));
-  EXPECT_EQ(pair.b->path(), "lo (2 sockets)");
-  auto word = pair.a->take_word();
+  std::optional<Offer> word;
+  for (int i = 0; i < 1000 && !word; ++i) {
+    ASSERT_TRUE(pair.a->progress(true));
+    word = pair.a->take_word();
+  }
   ASSERT_TRUE(word.has_value());
+  ASSERT_FALSE(pair.b->take_word().has_value());
   ASSERT_TRUE(pair.b->on_word(*std::move(word)));
-  EXPECT_EQ(pair.b->path(), "lo, lost: lo");
+  EXPECT_TRUE(pair.b->take_word().has_value());
 }
 
 TEST(TcpRailReturn, WordsOfAnyOtherLengthOrKindAreRefused) {

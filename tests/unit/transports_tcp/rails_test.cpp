@@ -283,6 +283,7 @@ TEST(TcpRail, IsNamedOnceItIsLost) {
 // A peer that leaves loses all its rails, and nothing is said of each.
 TEST(TcpRail, IsTheLinkIfItIsTheLast) {
   RailPair pair(shape_of(1, 2, kSlotBytes), 2);
+  const std::string whole = pair.a->path();
   testing::internal::CaptureStderr();
   pair.cut(0);
   ASSERT_TRUE(pair.a->progress(true));
@@ -293,6 +294,7 @@ TEST(TcpRail, IsTheLinkIfItIsTheLast) {
   EXPECT_EQ(moved.error().failed_rank, 1);
   EXPECT_EQ(moved.error().message, "tcp link to rank 1: connection closed");
   EXPECT_FALSE(pair.a->send_blocked());
+  EXPECT_EQ(pair.a->path(), whole);
   EXPECT_EQ(pair.a->progress(true).error().message, moved.error().message);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
