@@ -43,7 +43,17 @@ struct Offer {
 };
 
 class Wire;
-class MappedLink;  // src/fifo/mapped_link.hpp
+class MappedLink;    // src/fifo/mapped_link.hpp
+class DmaBufDevice;  // src/base/dma_buf.hpp
+
+// An allocation of a device, for wires whose adapters read and write memory of devices by themselves.
+struct DeviceRange {
+  DmaBufDevice* device = nullptr;
+  std::uint64_t allocation = 0;      // its number, which no other allocation of the process has
+  const std::byte* begin = nullptr;  // its first byte, as the program knows it
+  std::byte* in_kernels = nullptr;   // the same byte, as slots and places name it
+  std::size_t bytes = 0;
+};
 
 // Every link has this interface. One thread at a time drives a link: the holder of the communicator's token.
 class Link {
@@ -92,6 +102,12 @@ class Wire : public Link {
   virtual bool stop() { return true; }
   // Names what still holds memory while stop() returns false: "mlx5_0 port 1".
   virtual std::string held_by() const { return {}; }
+  // Lets adapters read and write an allocation of a device by themselves, until it is released. Slots and places may
+  // name it then. Returns Unavailable, with the reason, where they cannot: messages are staged in memory of the host.
+  virtual Status let_in(const DeviceRange& memory) {
+    static_cast<void>(memory);
+    return Error{ErrorCode::Unavailable, "this transport does not reach memory of devices"};
+  }
   // Says whether the ends of such links say words to each other. The answer never changes, and is the same at both
   // ends.
   virtual bool has_words() const { return true; }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "src/base/dma_buf.hpp"
 #include "src/base/fd.hpp"
 #include "wreath/device.hpp"
 #include "wreath/endpoint.hpp"
@@ -44,13 +45,6 @@ struct MemoryExport {
   std::size_t offset = 0;                 // offset of the exported address in it
 };
 
-// A part of a device's memory as a network adapter registers it: [offset, offset + bytes) of a dma-buf.
-struct DmaBuf {
-  Fd descriptor;
-  std::uint64_t offset = 0;
-  std::size_t bytes = 0;
-};
-
 // A range of whole pages of the host's memory. This process maps them while `owner` lives.
 struct HostPages {
   std::byte* data = nullptr;
@@ -59,7 +53,7 @@ struct HostPages {
   std::shared_ptr<const void> owner;
 };
 
-class LibraryDevice : public Device {
+class LibraryDevice : public Device, public DmaBufDevice {
  public:
   // Exports the allocation that `data` is in. Returns InvalidArgument for memory that is not this device's or cannot be
   // exported. The export is valid until the allocation is freed. Importers may keep memory that has a descriptor for
@@ -92,11 +86,6 @@ class LibraryDevice : public Device {
   // Copies `source` to `target`, between memory of the host and memory by its address in kernels. That memory may be a
   // peer's. The copy is done on return.
   virtual Status copy_in_kernels(void* target, const void* source, std::size_t bytes) = 0;
-  // Returns the dma-buf of the allocation that begins at `begin`. Returns Unavailable where the device has none.
-  virtual Result<DmaBuf> dma_buf(const std::byte* begin) = 0;
-  // Makes what network adapters have written to this device's memory visible to its kernels and copies that begin, or
-  // look, afterwards. Does nothing where the hardware orders such writes.
-  virtual Status flush_adapter_writes() = 0;
   // Returns whether kernels of several processes run at once. Otherwise the processes take turns, and a kernel that
   // waits for another process's kernel keeps that one waiting.
   virtual bool runs_processes_at_once() const = 0;

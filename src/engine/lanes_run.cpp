@@ -46,6 +46,7 @@ Result<Started> LanesRun::start() {
   made->state.loop = loop();
   made->state.ranks = static_cast<std::uint32_t>(engine_.ranks());
   made->state.rank = static_cast<std::uint32_t>(engine_.rank());
+  made->state.lands = made->state.loop == HandwrittenLoop::None && !reduces(operation_->call.collective);
   made->state.single_copy_bytes = single_copy_bytes({operation_->call.collective, made->bytes, made->sends_only});
   if (!operation_->exchanges() && !resources_.plans->enter(*made->plan)) return Started::Later;
   const FlightRecorder& recorder = engine_.recorder();
@@ -125,7 +126,6 @@ Status LanesRun::begin(Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};
   processor.read_device = resources_.read_device;
   processor.by_hand = &advance_handwritten;
-  launch.state.lands = launch.state.loop == HandwrittenLoop::None && !reduces(operation_->call.collective);
   resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
   return {};
 }

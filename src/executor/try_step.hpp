@@ -28,6 +28,14 @@ class StepRunner : private LaneMessages<Processor> {
   // Returns the elements of the present tile of the step.
   WREATH_HOST_DEVICE std::uint64_t elements() const { return lane_.elements == kNotBegun ? count() : lane_.elements; }
 
+  // Posts the places of the next messages of the lane's FIFOs, as far as the FIFOs take them. Of the lane it reads and
+  // changes only how far places are posted.
+  WREATH_HOST_DEVICE void post_places() {
+    if (lane_.posted_step == kNonePosted) begin_to_post();
+    while (lane_.posted_step < lane_.end && post_next()) {
+    }
+  }
+
   WREATH_HOST_DEVICE Advance run() {
     lane_.elements = elements();
     if (lane_.elements == 0) return operation_.step_major ? skip_step() : next_step();
@@ -139,13 +147,10 @@ class StepRunner : private LaneMessages<Processor> {
     Work::post_landing(from(), piece(target(), 0));
   }
 
-  // Posts the places of the next messages of the lane's FIFOs ahead of their steps, as far as the FIFOs take them.
+  // Posts places ahead of their steps.
   WREATH_HOST_DEVICE void post_ahead() {
     if constexpr (Processor::kLands) {
-      if (!operation_.lands || in(from(), 0).landings == 1) return;
-      if (lane_.posted_step == kNonePosted) begin_to_post();
-      while (lane_.posted_step < lane_.end && post_next()) {
-      }
+      if (operation_.lands && in(from(), 0).landings > 1) post_places();
     }
   }
 

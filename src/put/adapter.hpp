@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/dma_buf.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
@@ -28,6 +29,12 @@ struct RemoteMemory {
 };
 // The same memory by rail: each adapter has a name of its own for it.
 using RailMemories = std::vector<RemoteMemory>;
+
+// Memory that is registered with an adapter.
+struct RegisteredMemory {
+  std::uint64_t registration = 0;
+  std::optional<RemoteMemory> remote;  // names the first byte to peers, where they may put
+};
 
 struct PutLimits {
   std::uint32_t inline_bytes = 0;  // of the largest put whose memory needs no registration
@@ -100,6 +107,12 @@ class Adapter {
   // not 0.
   virtual Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) = 0;
   virtual RemoteMemory name(std::uint64_t registration) const = 0;
+  // Registers memory of a device, which puts name from `address` on. The descriptor may be closed afterwards. Returns
+  // Unavailable where the adapter takes no such memory.
+  virtual Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) {
+    static_cast<void>(memory), static_cast<void>(address), static_cast<void>(remote);
+    return Error{ErrorCode::Unavailable, "this transport registers no memory of devices"};
+  }
   // Ends a registration. No put that uses it is outstanding.
   virtual void deregister_memory(std::uint64_t registration) = 0;
   // Makes a channel whose peer may have `tells` puts that tell outstanding. All channels of an adapter have as many.

@@ -36,7 +36,7 @@ PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shap
       wires_(shape),
       landings_(*port_, wires_.shape(), wires_, lanes_, queues_, options.waiting),
       sender_(*port_, wires_.shape(), wires_, lanes_, queues_, landings_),
-      receiver_(wires_.shape(), lanes_, landings_, port_->counts()),
+      receiver_(*port_, wires_.shape(), lanes_, landings_),
       recovery_(*port_, queues_, sender_, receiver_, options.reconnect_ms) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) {
     lanes_.push_back(std::make_unique<PutLane>(*port_, wires_[i], wires_.shape()));
@@ -99,6 +99,12 @@ Status PutLink::prepare(std::uint16_t lane) {
   WREATH_TRY(wires_.prepare(lane));
   port_->add_staging({wires_[lane].send_staging.data(), staging_bytes(wires_.shape())});
   return {};
+}
+
+// The host reads whole messages for their checksums.
+Status PutLink::let_in(const DeviceRange& memory) {
+  if (!wires_.shape().checked) return port_->let_in(memory);
+  return Error{ErrorCode::Unavailable, "messages carry checksums (WREATH_CHECK=1), which the host makes"};
 }
 
 Result<std::size_t> PutLink::progress(bool expecting) {

@@ -52,6 +52,7 @@ class PutLink final : public Wire, private PutEventTaker {
   bool arm() override;
   bool stop() override;
   std::string held_by() const override;
+  Status let_in(const DeviceRange& memory) override;
   std::optional<Offer> take_word() override;
   Status on_word(Offer word) override;
   // Returns "mlx5_0 port 1 + mlx5_1 port 1", or "mlx5_0 port 1, lost: mlx5_1 port 1".

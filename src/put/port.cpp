@@ -189,6 +189,16 @@ Result<std::optional<PortMemory>> PutPort::find(const std::byte* data, std::size
   return std::optional(found);
 }
 
+Status PutPort::let_in(const DeviceRange& memory) {
+  for (const auto& rail : rails_) WREATH_TRY(rail->registrations.let_in(memory));
+  return {};
+}
+
+Status PutPort::flush(const std::byte* data) {
+  DmaBufDevice* const device = rails_[0]->registrations.device_of(data);
+  return device == nullptr ? Status() : device->flush_adapter_writes();
+}
+
 std::optional<RailMemories> PutPort::find_remote(const std::byte* data, std::size_t bytes) {
   RailMemories names;
   for (const auto& rail : rails_) {

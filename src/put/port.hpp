@@ -105,6 +105,10 @@ class PutPort {
   void remove_staging(const std::byte* begin);
   // Returns what peers call memory of the caller into which they may put; nothing where an adapter does not let them.
   std::optional<RailMemories> find_remote(const std::byte* data, std::size_t bytes);
+  // Registers an allocation of a device with all adapters, as Registrations::let_in() says.
+  Status let_in(const DeviceRange& memory);
+  // Makes what peers have put at `data` visible to the device whose memory that is. Does nothing for the host's.
+  Status flush(const std::byte* data);
   // Returns the registrations of the memory of a message; nothing where an adapter has none.
   Result<std::optional<PortMemory>> find(const std::byte* data, std::size_t bytes);
 

@@ -80,6 +80,8 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
                  fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong", sequence,
                              header->lane, header->bytes)};
   }
+  // A message stays unpublished where its device would not see it.
+  if (header->landed != 0) WREATH_TRY(port_.flush(*data));
   parts = 0;
   SlotHeader message{};
   message.sequence = sequence;
@@ -88,8 +90,8 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
   message.signature = header->signature;
   message.bytes = header->bytes;
   lane.wire.publish_received(message, *data);
-  counts_.landed += header->landed;
-  counts_.landed_bytes += header->landed == 0 ? 0 : header->bytes;
+  port_.counts().landed += header->landed;
+  port_.counts().landed_bytes += header->landed == 0 ? 0 : header->bytes;
   return kPutHeaderBytes + header->bytes;
 }
 

@@ -14,8 +14,8 @@ namespace wreath {
 
 class PutReceiver {
  public:
-  PutReceiver(const FifoShape& shape, PutLanes& lanes, const PutLandings& landings, PutCounts& counts)
-      : shape_(shape), lanes_(lanes), landings_(landings), counts_(counts) {}
+  PutReceiver(PutPort& port, const FifoShape& shape, PutLanes& lanes, const PutLandings& landings)
+      : port_(port), shape_(shape), lanes_(lanes), landings_(landings) {}
 
   // Takes what a put of the peer told, unless it is credit. Returns the bytes that were published. Returns PeerLost
   // with the field for something that no correct peer tells or puts.
@@ -32,10 +32,10 @@ class PutReceiver {
   Result<std::size_t> publish_next(PutLane& lane);
   Result<const std::byte*> data_of(const PutLane& lane, const PutHeader& header) const;
 
+  PutPort& port_;
   const FifoShape& shape_;
   PutLanes& lanes_;
   const PutLandings& landings_;
-  PutCounts& counts_;
 };
 
 }  // namespace wreath

@@ -1,7 +1,9 @@
 // An adapter reads the caller's memory where it is, if that memory is registered with it. Each region of
-// wreath::allocate or wreath::register_memory is registered at its first use, and until it is released.
+// wreath::allocate or wreath::register_memory is registered at its first use, and until it is released. An allocation
+// of a device is registered by let_in(), and until it is released, too.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +13,9 @@
 
 #include "src/base/release_watcher.hpp"
 #include "src/put/adapter.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
-
-// Memory that is registered with an adapter.
-struct RegisteredMemory {
-  std::uint64_t registration = 0;
-  std::optional<RemoteMemory> remote;  // names the first byte to peers, where they may put
-};
 
 // Holds one adapter's registrations of regions. The adapter outlives it. Regions are released by any thread, and the
 // adapter's deregister_memory() is called there.
@@ -30,10 +27,17 @@ class Registrations final : private ReleaseWatcher {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
-  // Returns the registered memory at `data`, where one region holds [data, data + bytes). Returns nothing for ordinary
-  // memory, and where the adapter refused the region: the log says so once, and the region is not tried again. One
-  // thread at a time calls it: the holder of the communicator's token.
+  // The holder of the communicator's token calls the next three functions.
+
+  // Returns the registered memory at `data`, where one region or allocation holds [data, data + bytes). Returns nothing
+  // for ordinary memory, and where the adapter refused the region: the log says so once, and the region is not tried
+  // again.
   std::optional<RegisteredMemory> find(const void* data, std::size_t bytes);
+  // Registers an allocation of a device. Returns Unavailable where the device or the adapter cannot: the log says so
+  // once, and the allocation is not tried again. Peers do not put into it where the device cannot flush their writes.
+  Status let_in(const DeviceRange& memory);
+  // Returns the device whose memory `data` is in, of those that were let in; null for memory of the host.
+  DmaBufDevice* device_of(const void* data);
   // Counts the registrations that there are now.
   std::size_t count() const;
   // Counts those that find() ever made. The caller of find() asks.
@@ -41,17 +45,24 @@ class Registrations final : private ReleaseWatcher {
 
  private:
   struct Entry {
-    std::uint64_t region = 0;  // its id, which no other region has
+    std::uint64_t id = 0;  // of its region, or of its device's allocation, which no other one has
     const std::byte* begin = nullptr;
     std::size_t bytes = 0;
-    std::uint64_t registration = 0;  // 0: the adapter refused it
-    std::optional<RemoteMemory> remote;
+    RegisteredMemory memory;  // its registration is 0 where the adapter refused it
+    const std::byte* released_as = nullptr;
+    DmaBufDevice* device = nullptr;
   };
   void before_release(const std::byte* begin) override;
   std::optional<Entry> registered(const std::byte* data, std::size_t bytes);
+  std::optional<Entry> let_in_at(const std::byte* data, std::size_t bytes) const;
+  // Looks up the memory and keeps it in last_. Returns whether some entry has it.
+  bool look_up(const std::byte* data, std::size_t bytes);
+  template <typename Register>
+  const Entry& made_once(const Entry& wanted, const Register& register_memory);
 
   Adapter& adapter_;
-  bool told_ = false;  // of a refusal
+  std::array<bool, 2> told_{};  // of a refusal: of the host's memory, of a device's
+  bool has_devices_ = false;    // something was let in
   std::uint64_t made_ = 0;
   // The last found entry serves until any region is released.
   Entry last_;

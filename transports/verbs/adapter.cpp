@@ -82,13 +82,24 @@ bool VerbsAdapter::disturbed_since(std::uint32_t disturbances) {
   return device_->disturbances(news_) != disturbances || !port || !port->active();
 }
 
-Result<std::uint64_t> VerbsAdapter::register_memory(std::span<std::byte> memory, bool remote) {
-  unsigned access = remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+unsigned VerbsAdapter::access(bool remote) const {
+  const unsigned access = remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
   // Puts that tell come after all others, whatever order these have. Nothing else relies on an order.
-  if (settings_.relaxed_ordering) access |= static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING);
-  const auto made = device_->register_memory(memory, access);
+  return settings_.relaxed_ordering ? access | static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING) : access;
+}
+
+Result<std::uint64_t> VerbsAdapter::register_memory(std::span<std::byte> memory, bool remote) {
+  const auto made = device_->register_memory(memory, access(remote));
   if (!made) return made.error();
   return reinterpret_cast<std::uint64_t>(*made);
+}
+
+Result<RegisteredMemory> VerbsAdapter::register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) {
+  const auto made = device_->register_memory(memory, address, access(remote));
+  if (!made) return made.error();
+  RegisteredMemory registered{reinterpret_cast<std::uint64_t>(*made), std::nullopt};
+  if (remote) registered.remote = {reinterpret_cast<std::uintptr_t>(address), (*made)->rkey};
+  return registered;
 }
 
 RemoteMemory VerbsAdapter::name(std::uint64_t registration) const {

@@ -23,6 +23,7 @@ class VerbsAdapter final : public Adapter {
   std::string describe() const override { return port_text(port_); }
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) override;
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.
@@ -52,6 +53,7 @@ class VerbsAdapter final : public Adapter {
   VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port, int peers);
   Status prepare();
   Status make_queue(std::uint32_t tells);
+  unsigned access(bool remote) const;
   Result<std::size_t> take(std::span<PutEvent> events, std::size_t& made);
   void clear_bell();
 

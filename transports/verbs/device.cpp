@@ -180,6 +180,17 @@ Result<ibv_mr*> VerbsDevice::register_memory(std::span<std::byte> memory, unsign
                                               format_bytes(memory.size()), std::strerror(error), fix)};
 }
 
+Result<ibv_mr*> VerbsDevice::register_memory(const DmaBuf& memory, const std::byte* address, unsigned access) const {
+  errno = ENOSYS;
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  const auto take = library_.reg_dmabuf_mr;
+  ibv_mr* const made = take == nullptr ? nullptr
+                                       : take(domain(), memory.offset, memory.bytes, first, memory.descriptor.get(),
+                                              static_cast<int>(access));
+  if (made != nullptr) return made;
+  return Error{ErrorCode::Unavailable, fmt::format("{}: ibv_reg_dmabuf_mr: {}", name_, std::strerror(errno))};
+}
+
 void VerbsDevice::subscribe(PortNews& news) {
   const std::lock_guard lock(mutex_);
   subscribers_.push_back(&news);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/dma_buf.hpp"
 #include "src/put/library_descriptor.hpp"
 #include "src/put/sentences.hpp"
 #include "src/topology/rdma_ports.hpp"
@@ -50,6 +51,8 @@ class VerbsDevice {
   Result<PortFacts> port(int number) const;
   // System names the bytes, the reason and the way out.
   Result<ibv_mr*> register_memory(std::span<std::byte> memory, unsigned access) const;
+  // Registers memory of a device, which requests name from `address` on. Unavailable gives the reason.
+  Result<ibv_mr*> register_memory(const DmaBuf& memory, const std::byte* address, unsigned access) const;
 
   void subscribe(PortNews& news);
   void unsubscribe(const PortNews& news);

@@ -14,6 +14,7 @@ std::string VerbsFunctions::look_up(const SharedLibrary& library) {
   std::string optional;
   WREATH_VERBS_FUNCTIONS(WREATH_VERBS_LOOK_UP)
   library.look_up("ibv_reg_mr_iova2", reg_mr_iova2, optional);
+  library.look_up("ibv_reg_dmabuf_mr", reg_dmabuf_mr, optional);
   library.look_up("_ibv_query_gid_ex", query_gid_ex, optional);
   if (!missing.empty()) return missing;
   // Children of a fork then do not take pages away that an adapter uses. Kernels from 5.12 on need nothing for it.

@@ -30,6 +30,7 @@ struct VerbsFunctions {
   WREATH_VERBS_FUNCTIONS(WREATH_VERBS_MEMBER)
   // Older libraries lack these.
   decltype(::ibv_reg_mr_iova2)* reg_mr_iova2 = nullptr;
+  decltype(::ibv_reg_dmabuf_mr)* reg_dmabuf_mr = nullptr;
   decltype(::_ibv_query_gid_ex)* query_gid_ex = nullptr;
 
   // A symbol's version is the library's default: 1.0 for completion channels, 1.1 or later for the others.

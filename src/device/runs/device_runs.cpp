@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/device/call_memory.hpp"
 #include "src/device/runs/low_latency.hpp"
+#include "src/device/runs/operation_buffers.hpp"
 #include "src/engine/call_shape.hpp"
 #include "src/engine/engine.hpp"
 
@@ -31,7 +32,6 @@ void warn_of_copies(const Device& device, const Error& why) {
 }  // namespace
 
 void CallMemory::add(const void* data) {
-  if (data == nullptr) return;
   LibraryDevice* const its = device_of(data);
   (its == nullptr ? on_host : on_device) = true;
   if (its != nullptr) device = its;
@@ -79,15 +79,7 @@ Run* DeviceRuns::run_for(Operation& operation, RunRows below) {
 
 CallMemory DeviceRuns::memory_of(const Operation& operation) const {
   CallMemory memory;
-  for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    for (const ExchangeMessage& message : operation.messages.of(direction)) {
-      if (message.count > 0) memory.add(message.data);
-    }
-  }
-  const Call& call = operation.call;
-  if (operation.exchanges() || call.collective == Collective::Barrier) return memory;
-  if (uses_input(call.collective, call.root, engine_.rank())) memory.add(call.input);
-  if (uses_output(call.collective, call.root, engine_.rank())) memory.add(call.output);
+  for_each_buffer(operation, engine_.rank(), [&](const void* data) { memory.add(data); });
   return memory;
 }
 

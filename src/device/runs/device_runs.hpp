@@ -17,7 +17,7 @@ struct CallMemory {
   bool on_device = false;
   bool on_host = false;
 
-  // Adds a buffer. Null stands for no buffer.
+  // Adds a buffer, which is not null.
   void add(const void* data);
 };
 

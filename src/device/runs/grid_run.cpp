@@ -1,10 +1,13 @@
 // GridRun gives addresses and names of a device's memory to lanes, and returns the errors of grids.
 #include "src/device/runs/grid_run.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "src/base/log.hpp"
 #include "src/device/call_memory.hpp"
+#include "src/device/runs/operation_buffers.hpp"
 #include "src/engine/engine.hpp"
 
 namespace wreath {
@@ -81,6 +84,25 @@ std::size_t GridRun::single_copy_bytes(SingleCopyCall call) const {
   return LanesRun::single_copy_bytes(call);
 }
 
+// Returns the allocations of the buffers, where adapters may reach all of them.
+std::vector<DeviceRange> GridRun::ranges() const {
+  std::vector<DeviceRange> all;
+  if (engine().links().wired().empty()) return all;
+  std::string staged;
+  for_each_buffer(operation(), engine().rank(), [&](const std::byte* data) {
+    const auto holds = [data](const DeviceRange& each) { return data >= each.begin && data < each.begin + each.bytes; };
+    if (!staged.empty() || std::ranges::any_of(all, holds)) return;
+    const auto range = range_of(data);
+    if (range) return all.push_back(*range);
+    staged = range.error().message;
+  });
+  if (staged.empty()) return all;
+  if (!std::exchange(told_unreached_, true)) {
+    log_info("messages in memory of {} are staged for adapters: {}", device_->name(), staged);
+  }
+  return {};
+}
+
 Status GridRun::begin(Launch& launch) {
   if (!operation().exchanges()) {
     for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
@@ -90,7 +112,7 @@ Status GridRun::begin(Launch& launch) {
   }
   LaneScheduler& lanes = resources().lanes;
   lanes.start(*launch.plan, launch.state, HostProcessor{launch.arithmetic, copy_kernels()});
-  return grid_->start(lanes, launch);
+  return grid_->start(lanes, launch, ranges());
 }
 
 }  // namespace wreath

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "src/device/runs/lane_grid.hpp"
 #include "src/engine/lanes_run.hpp"
@@ -31,11 +32,14 @@ class GridRun final : public LanesRun {
   Status begin(Launch& launch) override;
 
  private:
+  std::vector<DeviceRange> ranges() const;
+
   LibraryDevice* device_ = nullptr;
   LaneGrid* grid_ = nullptr;
   ExchangeMessages placed_;
   std::optional<Error> error_;
   mutable bool told_staged_ = false;
+  mutable bool told_unreached_ = false;
 };
 
 }  // namespace wreath

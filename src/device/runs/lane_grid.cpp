@@ -68,6 +68,7 @@ int read_device(std::uint64_t device, std::byte* target, const std::byte* source
 LaneGrid::LaneGrid(LibraryDevice& device, const Links& links, std::size_t slot_bytes, std::function<void()> ring)
     : device_(device),
       links_(links),
+      adapters_(links),
       slot_bytes_(slot_bytes),
       ring_(std::move(ring)),
       ledger_(BlockLedger::of(device)) {}
@@ -132,7 +133,7 @@ Status LaneGrid::let_in(const RecvFifo& recv) {
   return let_in(static_cast<const void*>(recv.owner_aborted));
 }
 
-Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
+Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch, std::vector<DeviceRange> memory) {
   lanes_ = &lanes;
   plan_ = launch.plan;
   launch_ = launch;
@@ -148,6 +149,8 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   }
   for (const SendFifo* target : plan_->targets) WREATH_TRY(let_in(*target));
   for (const RecvFifo* source : plan_->sources) WREATH_TRY(let_in(*source));
+  adapters_.begin(lanes, *plan_, std::move(memory));
+  adapters_.post_places();
   WREATH_TRY(make_places());
   bounces_.resize(std::max(bounces_.size(), plan_->sources.size()));
   return make_image();
@@ -196,7 +199,9 @@ Status LaneGrid::make_image() {
 DeviceSendFifo LaneGrid::send_end(std::size_t i) const {
   DeviceSendFifo send{*plan_->targets[i]};
   send.single_copy = false;
-  if (const MappedLink* const memory = links_.link(plan_->lowered.targets[i].peer)->mapped(); memory != nullptr) {
+  const Rank peer = plan_->lowered.targets[i].peer;
+  send.read_by_adapter = adapters_.reach(peer);
+  if (const MappedLink* const memory = links_.link(peer)->mapped(); memory != nullptr) {
     send.same_process = memory->peer().same_process;
     send.readable = load_acquire(*memory->peer().regions);
   }
@@ -311,6 +316,7 @@ Result<Advance> LaneGrid::run() {
     const bool ended = ended_->load(std::memory_order_acquire) != FlightEnd::None;
     // Where the grid has ended, this serves everything that it asked for.
     WREATH_TRY(pull());
+    adapters_.post_places();
     const bool advanced = moved();
     if (!ended) {
       WREATH_TRY(look_for_fault());
@@ -459,7 +465,7 @@ int LaneGrid::read(std::byte* target, const RecvFifo& source, const SlotHeader& 
 }
 
 Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot, const Located& located) {
-  const bool in_place = lets_in(slot, located);
+  const bool in_place = AdapterAccess::has_landed(source, slot, located) || lets_in(slot, located);
   if (!in_place) {
     if (bounces_[i].data() == nullptr) {
       auto memory = device_.allocate(slot_bytes_, MemoryUse::Pinned);

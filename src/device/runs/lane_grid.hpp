@@ -22,6 +22,7 @@
 #include "src/base/region.hpp"
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
+#include "src/device/runs/adapter_access.hpp"
 #include "src/engine/launch.hpp"
 #include "src/executor/block/device_fifo.hpp"
 #include "src/executor/block/run_lanes.hpp"
@@ -56,8 +57,8 @@ class LaneGrid {
   void set_paced() { run_.look_limit = 1; }
 
   // Begins the operation that `lanes` was started with; all its lanes are resident. `launch` belongs to that start, and
-  // its Input and Output are memory of the device.
-  Status start(LaneScheduler& lanes, const Launch& launch);
+  // its Input and Output are memory of the device. `memory` is for AdapterAccess.
+  Status start(LaneScheduler& lanes, const Launch& launch, std::vector<DeviceRange> memory);
   // Launches grids and takes their results; never waits. Returns Done when no block runs and all lanes are over in
   // `lanes`, too. Returns Failed when a lane has failed: see lanes.failed_lane(). An error comes from the device, or
   // says that memory was refused.
@@ -111,6 +112,7 @@ class LaneGrid {
 
   LibraryDevice& device_;
   const Links& links_;
+  AdapterAccess adapters_;
   std::size_t slot_bytes_;
   std::function<void()> ring_;
   BlockLedger& ledger_;

@@ -27,6 +27,8 @@ struct DeviceSendFifo : SendFifo {
   bool same_process = false;
   // A bit for each region of the device's memory that the reader has mapped.
   std::uint64_t readable = 0;
+  // The adapters of a wire read the operation's buffers where they are.
+  bool read_by_adapter = false;
 };
 
 struct DeviceRecvFifo : RecvFifo {
@@ -39,14 +41,14 @@ struct DeviceRecvFifo : RecvFifo {
 
 WREATH_HOST_DEVICE inline InPlace in_place(const DeviceSendFifo& fifo, std::uint32_t region) {
   const bool mapped = region != 0 && (fifo.readable >> region & 1U) != 0;
-  return fifo.same_process || mapped ? InPlace::Large : InPlace::Never;
+  return fifo.same_process || mapped || fifo.read_by_adapter ? InPlace::Large : InPlace::Never;
 }
 
 WREATH_HOST_DEVICE inline void name_message(SlotHeader& slot, const DeviceSendFifo& fifo,
                                             const OperationState& operation, const std::byte* data,
                                             const MessageName& name) {
   name_message(slot, static_cast<const SendFifo&>(fifo), operation, data, name);
-  if (!fifo.same_process || name.flags != kSlotReference || operation.device == 0) return;
+  if (!fifo.same_process || (name.flags & kSlotReference) == 0 || operation.device == 0) return;
   slot.region = kDeviceAddress;
   slot.offset = reinterpret_cast<std::uint64_t>(data);
   set_allocation(slot, {operation.device, operation.allocation[static_cast<int>(name.buffer)]});
