@@ -25,6 +25,7 @@ void AdapterAccess::begin(const LaneScheduler& lanes, const Plan& plan, std::vec
   plan_ = &plan;
   memory_ = std::move(memory);
   posted_.clear();
+  next_.clear();
   const bool places = std::ranges::any_of(plan.sources, [](const RecvFifo* each) { return each->landings > 1; });
   if (!places || !lanes.state().lands) return;
   for (const std::uint16_t lane : lanes.running()) posted_.push_back(lanes.lane(lane));
@@ -36,14 +37,21 @@ bool AdapterAccess::reach(Rank peer) const {
   return std::ranges::all_of(memory_, [&](const DeviceRange& each) { return static_cast<bool>(wire->let_in(each)); });
 }
 
-// A link's own end does not see what blocks consume while they run, but their counter does.
+// A link's own end does not see what blocks consume while they run, but their counter does. Blocks may have consumed
+// messages whose places are not posted yet. The link forgets then how far it is (PutLandings::name_places), and the
+// places of these messages are posted all the same, so that each place is that of its own message.
 void AdapterAccess::post_places() {
   if (posted_.empty()) return;
-  for (RecvFifo* const source : plan_->sources) {
-    if (source->landings > 1) source->next = load_acquire(source->consumed->value);
+  for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
+    RecvFifo& source = *plan_->sources[i];
+    if (source.landings == 1) continue;
+    source.next = load_acquire(source.consumed->value);
+    if (!next_.empty()) source.posted = next_[i];
   }
   HostProcessor processor;
   for (LaneState& lane : posted_) StepRunner<HostProcessor>(lanes_->state(), lane, processor).post_places();
+  next_.clear();
+  for (const RecvFifo* const source : plan_->sources) next_.push_back(source->posted);
 }
 
 bool AdapterAccess::has_landed(const RecvFifo& source, const SlotHeader& slot, const Located& located) {

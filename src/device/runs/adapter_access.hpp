@@ -3,6 +3,7 @@
 // want them. The host posts these places, and blocks find the messages there.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "src/executor/host.hpp"
@@ -37,7 +38,8 @@ class AdapterAccess {
   const LaneScheduler* lanes_ = nullptr;
   const Plan* plan_ = nullptr;
   std::vector<DeviceRange> memory_;
-  std::vector<LaneState> posted_;  // says how far, by lane; empty where no message lands
+  std::vector<LaneState> posted_;    // says how far, by lane; empty where no message lands
+  std::vector<std::uint32_t> next_;  // the next message whose place will be posted, by source; empty before the first
 };
 
 }  // namespace wreath
