@@ -109,6 +109,7 @@ struct PutLane {
   std::uint32_t skips = 0;
   std::uint32_t skips_next = 1;
   std::int64_t awaited_since_ns = 0;  // 0: no message waits
+  std::int64_t awaited_ns = 0;        // the one that waits does so no longer
 };
 
 using PutLanes = std::vector<std::unique_ptr<PutLane>>;
