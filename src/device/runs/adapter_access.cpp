@@ -28,6 +28,8 @@ void AdapterAccess::begin(const LaneScheduler& lanes, const Plan& plan, std::vec
   next_.clear();
   const bool places = std::ranges::any_of(plan.sources, [](const RecvFifo* each) { return each->landings > 1; });
   if (!places || !lanes.state().lands) return;
+  // A rank that only receives asks no wire otherwise.
+  for (const FifoEnd& source : plan.lowered.sources) static_cast<void>(reach(source.peer));
   for (const std::uint16_t lane : lanes.running()) posted_.push_back(lanes.lane(lane));
 }
 

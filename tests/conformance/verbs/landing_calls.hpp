@@ -3,16 +3,18 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <ostream>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
 
 namespace wreath::test {
+
+inline constexpr std::size_t kMebibyte = 1 << 20;
+// A message waits for its place, but not for long, since its receiver may be late. A test's threads may be.
+inline constexpr int kMostTries = 40;
 
 struct Buffers {
   std::span<std::int32_t> input;
@@ -78,18 +80,6 @@ inline std::vector<LandingCall> calls_that_land() {
        },
        [](Rank me, Rank, int) { return me; }, true},
   };
-}
-
-// Sums what the ranks' wires have counted, by name, and all of their bytes ("bytes").
-inline std::map<std::string_view, std::uint64_t> counted(LocalRanks& ranks) {
-  std::map<std::string_view, std::uint64_t> sums;
-  for (Communicator& each : ranks.communicators()) {
-    for (const WireCounts& all : each.wire_counts()) {
-      for (const WireCounts::Count& count : all.counts) sums[count.name] += count.number;
-      sums["bytes"] += all.bytes;
-    }
-  }
-  return sums;
 }
 
 }  // namespace wreath::test

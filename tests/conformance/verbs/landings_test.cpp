@@ -8,10 +8,6 @@
 namespace wreath::test {
 namespace {
 
-constexpr std::size_t kMebibyte = 1 << 20;
-// A message waits for its place, but not for long, since its receiver may be late. This test's threads may be.
-constexpr int kMostTries = 40;
-
 class VerbsLandings : public VerbsRanks, public testing::WithParamInterface<LandingCall> {
  protected:
   // Makes a call on all ranks, in new memory, and compares what each gets.

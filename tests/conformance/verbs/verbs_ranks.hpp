@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <semaphore>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/fake_verbs.hpp"
@@ -43,6 +45,19 @@ inline FakeCounters between(const FakeCounters& before, const FakeCounters& afte
   spent.doorbells = after.doorbells - before.doorbells;
   spent.registrations = after.registrations - before.registrations;
   return spent;
+}
+
+// Returns the sums of what the ranks' links have counted, by name, and all of their bytes ("bytes").
+inline std::map<std::string_view, std::uint64_t> counted(LocalRanks& ranks) {
+  std::map<std::string_view, std::uint64_t> sums;
+  for (Communicator& each : ranks.communicators()) {
+    const std::vector<WireCounts> all = each.wire_counts();
+    EXPECT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].transport, "verbs");
+    for (const WireCounts::Count& count : all[0].counts) sums[count.name] += count.number;
+    sums["bytes"] += all[0].bytes;
+  }
+  return sums;
 }
 
 // Sends `messages` messages from rank 0, which lie one behind the other in `from`, and compares what rank 1 gets. Rank

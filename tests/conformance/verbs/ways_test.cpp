@@ -3,8 +3,6 @@
 #include <sys/mman.h>
 
 #include <chrono>
-#include <map>
-#include <string_view>
 #include <thread>
 
 #include "tests/conformance/verbs/verbs_ranks.hpp"
@@ -77,20 +75,6 @@ TEST_P(VerbsWays, AllocatedMemoryIsReadWhereItIsAndRegisteredOnce) {
     EXPECT_EQ(fake.counters().registered, before + 1);
   }
   EXPECT_EQ(fake.counters().registered, before) << "released memory is not registered";
-}
-
-// Returns the sums of what the ranks' links have counted, by name.
-std::map<std::string_view, std::uint64_t> counted(LocalRanks& ranks) {
-  std::map<std::string_view, std::uint64_t> sums;
-  for (Communicator& each : ranks.communicators()) {
-    const std::vector<WireCounts> all = each.wire_counts();
-    EXPECT_EQ(all.size(), 1U);
-    EXPECT_EQ(all[0].transport, "verbs");
-    EXPECT_EQ(all[0].bytes % kMiB, 0U);
-    for (const WireCounts::Count& count : all[0].counts) sums[count.name] += count.number;
-    sums["bytes"] += all[0].bytes;
-  }
-  return sums;
 }
 
 TEST_P(VerbsWays, AreCountedAsTheAdapterCounts) {

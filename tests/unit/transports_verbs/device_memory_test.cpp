@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/clock.hpp"
 #include "src/base/dma_buf.hpp"
 #include "src/base/memfd.hpp"
 #include "src/fifo/access.hpp"
@@ -66,7 +67,7 @@ class DeviceDouble final : public DmaBufDevice {
 struct End {
   End(const std::string& adapter, Rank peer, const FifoShape& shape)
       : port(PutPort::make(VerbsAdapter::open(test::settings_for(adapter), 1 - peer, 2)).value()),
-        link(PutLink::make(peer, port, shape, {}).value()) {}
+        link(PutLink::make(peer, port, shape, {.waiting = {20'000, 20'000 * kNsPerMs}}).value()) {}
   std::shared_ptr<PutPort> port;
   std::unique_ptr<PutLink> link;
 };
@@ -166,6 +167,7 @@ TEST_F(VerbsDeviceMemory, IsNotSeenWithoutAFlush) {
   post(to.data());
   send(from.data());
   ASSERT_EQ(receive(), "");
+  EXPECT_EQ(received(), to.data());
   EXPECT_FALSE(std::equal(to.data(), to.data() + kBytes, from.data()));
 }
 
@@ -208,7 +210,7 @@ TEST_F(VerbsDeviceMemory, IsStagedWhereItCannotBeRegistered) {
     EXPECT_EQ(let.error().code, ErrorCode::Unavailable);
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::AllOf(HasSubstr("fake_0 port 1: 64 KiB of memory of a device cannot be registered"),
+              testing::AllOf(HasSubstr("fake_0 port 1: 64K of memory of a device cannot be registered"),
                              HasSubstr("ibv_reg_dmabuf_mr: Operation not supported")));
 }
 
