@@ -40,10 +40,29 @@ function(wreath_keep_vector_code_apart)
   foreach(source IN LISTS ARGN)
     file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
     if(vector_code)
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
         COMPILE_OPTIONS "${quicker}")
     endif()
   endforeach()
+endfunction()
+
+# wreath_precompile(NAME): in a build by units that has tests, the libraries read these headers once for all, and have
+# the flags of this one for that. What ships reads them each time, so that its bytes depend on nothing else.
+function(wreath_precompile name)
+  if(NOT (CMAKE_UNITY_BUILD AND WREATH_TESTS))
+    return()
+  endif()
+  if(NOT TARGET wreath_precompiled)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+    add_library(wreath_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    target_link_libraries(wreath_precompiled PRIVATE wreath_usage wreath_flags fmt::fmt)
+    # A time in it would make each compilation another one for a compiler's cache.
+    target_compile_options(wreath_precompiled PRIVATE "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+    target_precompile_headers(wreath_precompiled PRIVATE <fmt/format.h> <algorithm> <array> <atomic> <chrono>
+      <condition_variable> <cstring> <deque> <functional> <map> <memory> <mutex> <optional> <set> <span> <string>
+      <string_view> <thread> <utility> <variant> <vector>)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM wreath_precompiled)
 endfunction()
 
 # Programs of tests are many and large; mold links each in a fraction of a second. Installed programs are linked as
@@ -68,6 +87,7 @@ function(wreath_library name)
     wreath_keep_vector_code_apart(${sources})
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC wreath_usage ${arg_LINK} PRIVATE wreath_flags)
+    wreath_precompile(${name})
   else()  # headers only
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE wreath_usage ${arg_LINK})
