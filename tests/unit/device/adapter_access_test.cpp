@@ -159,7 +159,9 @@ TEST_P(Adapters, AreFlushedForTheirOwnMemoryAlone) {
 // Adapters read the memory of a device that neither orders their writes nor flushes them, and do not write it.
 TEST_P(Adapters, DoNotWriteWhatNobodyFlushes) {
   const test::FakeCuda fake = test::FakeCuda::find();
-  if (!fake || device().identity().kind != EndpointDevice::Kind::Cuda) GTEST_SKIP() << "this device always flushes";
+  if (!fake || device().identity().kind != EndpointDevice::Kind::Cuda) {
+    GTEST_SKIP() << "this device always flushes: run it as ctest -R unit_device_fake_cuda";
+  }
   fake.set_attribute(kCudaRdmaFlushOptions, 0);
   const DeviceMemory data = make();
   const Status let = port.let_in(range_of(data.data()).value());
