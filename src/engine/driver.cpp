@@ -75,7 +75,7 @@ bool Driver::carry_words() {
 
 // Gives wires a turn between calls, since a peer may be in a call and wait for what a word says, for a message that was
 // lost when its call was over, or for one that an adapter still has. docs/engine.md says when the next turn comes. A
-// wire that breaks fails the communicator: else that peer would learn nothing.
+// wire that breaks fails the communicator, unless its peer turns out to have left: else that peer would learn nothing.
 Driver::Round Driver::round_between_calls() {
   const Links& links = *engine_.links_;
   if (links.speaking().empty()) return Round::Nothing;
@@ -84,17 +84,21 @@ Driver::Round Driver::round_between_calls() {
   for (const Rank peer : links.speaking()) {
     const auto bytes = links.wire(peer)->progress(false);
     const bool left = engine_.has_left(peer);
-    if (!bytes && !left) {
-      const bool theirs = bytes.error().code == ErrorCode::PeerLost;
-      engine_.fail(bytes.error().code, theirs ? peer : engine_.rank(), between(peer, bytes.error()));
-      return Round::Moved;
-    }
+    const bool broken = !bytes && !left;
+    if (broken) on_wire_broken_between_calls(peer, bytes.error());
+    if (engine_.queue_.failed()) return Round::Moved;
     moved = moved || (bytes && *bytes > 0);
-    needed = needed || (bytes && !left && needs_turn(peer));
+    needed = needed || broken || (bytes && !left && needs_turn(peer));
   }
   next_turn_.store(needed ? Driven::Waiting : Driven::Later, std::memory_order_relaxed);
   if (moved) return Round::Moved;
   return needed ? Round::Blocked : Round::Nothing;
+}
+
+void Driver::on_wire_broken_between_calls(Rank peer, const Error& error) {
+  const std::string text = between(peer, error);
+  if (error.code != ErrorCode::PeerLost) return engine_.fail(error.code, engine_.rank(), text);
+  engine_.watch_->suspect_between_calls(peer, {error.code, text, peer});
 }
 
 bool Driver::needs_turn(Rank peer) const {

@@ -85,6 +85,7 @@ class Driver {
   bool stop_wires();
   bool carry_words();
   Round round_between_calls();
+  void on_wire_broken_between_calls(Rank peer, const Error& error);
   bool needs_turn(Rank peer) const;
   void leave_wires_to_progress();
   bool arm_wires();

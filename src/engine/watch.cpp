@@ -86,10 +86,7 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
   if (now_ns - looked_ns_ < kLookNs) return;
   looked_ns_ = now_ns;
   if (suspicion_ && ended_in_order(suspicion_->peer)) suspicion_.reset();
-  if (suspicion_ && now_ns - suspicion_since(operation) > kSuspicionNs) {
-    engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
-    return;
-  }
+  if (suspicion_ && fails_by_suspicion(suspicion_since(operation), now_ns)) return;
   const std::int64_t ask_ns = std::min(crowd_ * kFirstAskNs, timeouts_.stall_ms * kNsPerMs / 4);
   if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
   if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kNsPerMs / 4)) ask(operation, now_ns);
@@ -120,6 +117,21 @@ void Watch::suspect(const Operation& operation, Rank from, Error error) {
   const std::int64_t now = now_ns();
   suspicion_ = Suspicion{from, now, std::move(error)};
   ask(operation, now);
+}
+
+// The end of a wire may be seen before the goodbye that the peer said over another connection.
+void Watch::suspect_between_calls(Rank from, Error error) {
+  const std::int64_t now = now_ns();
+  if (suspicion_ && ended_in_order(suspicion_->peer)) suspicion_.reset();
+  if (!suspicion_) suspicion_ = Suspicion{from, now, std::move(error)};
+  static_cast<void>(fails_by_suspicion(suspicion_->since_ns, now));
+}
+
+// Ends the communicator where the suspicion has lasted for too long since then.
+bool Watch::fails_by_suspicion(std::int64_t since_ns, std::int64_t now_ns) {
+  if (now_ns - since_ns <= kSuspicionNs) return false;
+  engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
+  return true;
 }
 
 void Watch::ask(const Operation& operation, std::int64_t now_ns) {

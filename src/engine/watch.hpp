@@ -37,6 +37,9 @@ class Watch {
   // Suspects `from`, since a slot of it belongs to another call, or its wire broke. The driver calls it. The peer's
   // answer or its end says what happened. Without either within a second, `error` ends the communicator.
   void suspect(const Operation& operation, Rank from, Error error);
+  // Does the same between calls, where `from` can only leave or end. The driver calls it again and again while the
+  // trouble lasts, since nobody looks at an operation then.
+  void suspect_between_calls(Rank from, Error error);
   // Notes that the operation moves again or is over. Afterwards peers no longer hear that this rank waits in it.
   void goes_on();
 
@@ -79,6 +82,7 @@ class Watch {
 
   bool ended_in_order(Rank peer) const;
   std::int64_t suspicion_since(const Operation& operation) const;
+  bool fails_by_suspicion(std::int64_t since_ns, std::int64_t now_ns);
   void ask(const Operation& operation, std::int64_t now_ns);
   template <typename Condition>
   std::optional<Question> find_open(Condition condition) const;

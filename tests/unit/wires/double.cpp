@@ -120,6 +120,7 @@ class DoubleWire final : public Wire {
     ++adapter_->rounds;
     if (adapter_->blocked_rounds > 0) --adapter_->blocked_rounds;
     if (adapter_->needed_rounds > 0) --adapter_->needed_rounds;
+    if (adapter_->ended) return Error{ErrorCode::PeerLost, "the peer has closed the double adapter's wire"};
     return wire_.progress(expecting);
   }
   int descriptor() const override { return bell_.descriptor(); }

@@ -41,6 +41,8 @@ class DoubleAdapter {
   // Counts the calls of progress(), and how often it was asked for the need of them.
   std::atomic<std::uint64_t> rounds{0};
   std::atomic<std::uint64_t> questions{0};
+  // progress() finds that the peer has closed the wire.
+  std::atomic<bool> ended{false};
   // Says whether the ends say words to each other. It is set before ranks link.
   std::atomic<bool> speaks{true};
   // Counts the answers of arm() after which the thread may sleep, and the rings of the armed descriptor.

@@ -24,6 +24,12 @@ class IdleWire : public testing::Test {
       EXPECT_TRUE(own.all_reduce(std::span(data)));
     });
   }
+  // Ends the wire of rank 0, and waits until a turn has found that.
+  static void end_wire() {
+    const std::uint64_t before = adapter_of(0).rounds;
+    adapter_of(0).ended = true;
+    for (int i = 0; i < 10'000 && adapter_of(0).rounds == before; ++i) std::this_thread::sleep_for(1ms);
+  }
   // Returns how many turns rank 1 has in a second and a half.
   static std::uint64_t turns() {
     std::this_thread::sleep_for(100ms);
@@ -74,6 +80,44 @@ TEST_F(IdleWire, WithoutWordsIsNeitherAskedNorMoved) {
   for (int i = 0; i < 3; ++i) call(ranks);
   EXPECT_EQ(turns(), 0U);
   EXPECT_EQ(adapter_of(1).questions, 0U);
+}
+
+// The goodbye comes over another connection, and may come after the end of the wire.
+TEST_F(IdleWire, ThatEndsBeforeThePeersGoodbyeFailsNothing) {
+  LocalRanks ranks = linked();
+  call(ranks);
+  end_wire();
+  const Communicator& staying = ranks.communicators()[0];
+  EXPECT_TRUE(staying.error());
+  { const Communicator leaving = std::move(ranks.communicators()[1]); }
+  std::this_thread::sleep_for(1500ms);
+  EXPECT_TRUE(staying.error()) << staying.error().error().message;
+}
+
+TEST_F(IdleWire, ThatEndsWithoutAGoodbyeFailsTheCommunicatorAfterASecond) {
+  LocalRanks ranks = linked();
+  call(ranks);
+  const std::int64_t before = now_ns();
+  end_wire();
+  const Communicator& staying = ranks.communicators()[0];
+  for (int i = 0; i < 10'000 && staying.error(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_GE(now_ns() - before, 1'000 * kNsPerMs);
+  ASSERT_FALSE(staying.error());
+  EXPECT_EQ(staying.error().error().code, ErrorCode::PeerLost);
+  EXPECT_EQ(staying.error().error().failed_rank, 1);
+  EXPECT_THAT(staying.error().error().message, testing::HasSubstr("has closed the double adapter's wire"));
+}
+
+// A call that begins meanwhile waits no longer than that for the peer.
+TEST_F(IdleWire, ThatEndsWithoutAGoodbyeFailsTheNextCall) {
+  LocalRanks ranks = linked();
+  end_wire();
+  const std::int64_t before = now_ns();
+  std::vector<float> data(100'000, 1.0F);
+  const Status called = ranks.communicators()[0].all_reduce(std::span(data));
+  EXPECT_LT(now_ns() - before, 5'000 * kNsPerMs);
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().code, ErrorCode::PeerLost);
 }
 
 // A wire that is gone needs nothing, and nobody looks whether it does.
