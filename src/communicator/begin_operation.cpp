@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator/captured_call.hpp"
+#include "src/communicator/impl.hpp"
 #include "src/engine/engine.hpp"
 #include "wreath/device.hpp"
 
@@ -69,9 +70,16 @@ Result<std::shared_ptr<Operation>> begin_in_stream(std::shared_ptr<Operation> op
 
 }  // namespace
 
+Status check_stream(const Engine& engine, const Stream* stream, std::string_view call) {
+  const Status taken = takes_calls(stream);
+  if (taken) return {};
+  return complaint(engine, call, taken.error().code, taken.error().message);
+}
+
 Result<std::shared_ptr<Operation>> begin_operation(std::shared_ptr<Operation> operation) {
   Engine& engine = *operation->engine;
   const Call& call = operation->call;
+  WREATH_TRY(check_stream(engine, call.stream, name(call.collective, call.varying())));
   Undriven* const undriven = engine.undriven();
   if (undriven != nullptr && undriven->takes(call)) {
     const auto begun = undriven->begin(*operation);

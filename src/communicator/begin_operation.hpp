@@ -4,13 +4,18 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "src/engine/operation.hpp"
 
 namespace wreath {
 
-// Begins a prepared operation of Engine::prepare() and takes its turn among the calls now. Its stream may refuse it;
-// the communicator has then failed.
+// Returns the error of the call named `call` where its stream takes no calls now. The call alone is refused then, since
+// it has no turn yet.
+Status check_stream(const Engine& engine, const Stream* stream, std::string_view call);
+
+// Begins a prepared operation of Engine::prepare() and takes its turn among the calls now. Its stream may refuse it
+// later than check_stream(); the communicator has then failed.
 Result<std::shared_ptr<Operation>> begin_operation(std::shared_ptr<Operation> operation);
 
 // Begins a captured call for one launch of its graph. Returns the function that the stream calls when it comes to the

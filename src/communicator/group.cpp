@@ -112,6 +112,8 @@ Status GroupCalls::check() const {
     if (kept.engine->leaving()) return misused("launch: a communicator of the Group was destroyed");
     const Status checked = check_messages(kept.messages, kept.engine->rank());
     if (!checked) return wreath::refuse(*kept.engine, "launch", checked.error());
+    WREATH_TRY(check_stream(*kept.engine, kept.stream, "launch"));
+    for (const auto& each : kept.operations) WREATH_TRY(check_stream(*kept.engine, each->call.stream, "launch"));
   }
   return {};
 }

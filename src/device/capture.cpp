@@ -39,6 +39,11 @@ LibraryStream* capturing(Stream* stream) {
   return own != nullptr && own->capturing() ? own : nullptr;
 }
 
+Status takes_calls(const Stream* stream) {
+  const auto* const own = dynamic_cast<const LibraryStream*>(stream);
+  return own == nullptr ? Status() : own->takes_calls();
+}
+
 std::uint64_t capture_number(const LibraryStream& stream) {
   const CapturePart in = stream.capture_part();
   return in.capture == nullptr ? 0 : in.capture->number();

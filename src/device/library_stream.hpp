@@ -50,12 +50,17 @@ class LibraryStream : public Stream {
   // Makes the capture invalid for `reason`, so that it cannot become a graph. Does nothing where the stream does not
   // capture.
   virtual void invalidate(const std::string& reason) = 0;
+  // Returns InvalidUsage where the stream takes no calls now, since a program captures it into a graph of its own,
+  // which would not begin them anew.
+  virtual Status takes_calls() const { return {}; }
   // Returns the listeners that hear of failed work before kernels run that stand behind it.
   virtual StreamFailures& failures() = 0;
 };
 
 // Returns the library's view of `stream`. Returns null where `stream` does not capture, or is null.
 LibraryStream* capturing(Stream* stream);
+// Returns LibraryStream::takes_calls() of `stream`. A stream that is null takes all.
+Status takes_calls(const Stream* stream);
 // Returns a number that no other capture of this process has. The stream captures.
 std::uint64_t capture_number(const LibraryStream& stream);
 // Makes each launch of the graph ask `guard`. The stream captures.

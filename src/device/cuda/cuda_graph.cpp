@@ -38,6 +38,7 @@ class CudaGraph : public Graph {
       return Error{ErrorCode::InvalidUsage,
                    fmt::format("{}: a graph was launched in a stream that captures", context_.name), -1};
     }
+    WREATH_TRY(own->takes_calls());
     if (const auto failure = own->host_work()->failure()) return *failure;
     for (const CapturedItem& item : items_) {
       if (item.work != nullptr) WREATH_TRY(item.work->check());

@@ -160,8 +160,8 @@ CudaStream::~CudaStream() {
   CudaHostWork::keep(std::move(host_));
 }
 
-// Refuses a stream that the program captures: the program's graph would not begin the library's work anew.
-Status CudaStream::check_foreign_capture() const {
+// Only the driver knows of a capture that is the program's.
+Status CudaStream::takes_calls() const {
   if (last_ == nullptr) return {};
   int status = kCudaNotCapturing;
   WREATH_TRY(
@@ -191,7 +191,7 @@ Status CudaStream::add(const std::shared_ptr<CudaCommand>& command) {
 
 // A graph may call `add_work` again.
 Status CudaStream::add_others(const std::function<Status(void* cuda_stream)>& add_work) {
-  WREATH_TRY(check_foreign_capture());
+  WREATH_TRY(takes_calls());
   const auto theirs = std::make_shared<Status>();
   const Status added = add(std::make_shared<CudaCommand>("work of another library", [theirs, add_work](CudaHandle to) {
     *theirs = add_work(to);
@@ -204,7 +204,7 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
   const auto ends = check_copy(device_, target, source, bytes);
   if (!ends) return ends.error();
-  WREATH_TRY(check_foreign_capture());
+  WREATH_TRY(takes_calls());
   const bool pageable = ends->target.kind == MemoryKind::Host || ends->source.kind == MemoryKind::Host;
   // The driver might admit no other call until the stream has come to this copy.
   if (pageable) {
@@ -219,7 +219,7 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
 Status CudaStream::run(std::function<Status()> work) {
   if (!work) return Error{ErrorCode::InvalidArgument, fmt::format("{}: stream: work = null", context_.name), -1};
   if (capturing()) return capture(same_work(std::move(work)));
-  WREATH_TRY(check_foreign_capture());
+  WREATH_TRY(takes_calls());
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
   const auto number = host_->add(std::move(work));

@@ -55,6 +55,7 @@ class CudaStream final : public LibraryStream {
   CapturePart capture_part() const override { return part_.open(); }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
+  Status takes_calls() const override;
   StreamFailures& failures() override;
 
   // Gives the driver the command, in its turn, unless the stream has failed. A capture keeps the command, too.
@@ -70,7 +71,6 @@ class CudaStream final : public LibraryStream {
   CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
   // Gives the driver the command, in its turn, unless the stream has failed.
   Status give(const CudaCommand& command);
-  Status check_foreign_capture() const;
   void leave();
 
   Device& device_;

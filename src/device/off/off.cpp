@@ -51,6 +51,7 @@ LibraryDevice* find_device_of(const void*) { return nullptr; }
 Status compare_call_memory(const CallBuffer&, const CallBuffer&, const Stream*) { return {}; }
 Status check_inside(const CallBuffer&, std::size_t) { return {}; }
 LibraryStream* capturing(Stream*) { return nullptr; }
+Status takes_calls(const Stream*) { return {}; }
 std::uint64_t capture_number(const LibraryStream&) { return 0; }
 Status guard_graph(const LibraryStream&, std::shared_ptr<GraphGuard>) { return no_devices(); }
 Status has_devices() { return no_devices(); }

@@ -35,6 +35,9 @@ struct Driver {
   int (*stream_destroy)(void* stream);
   int (*stream_synchronize)(void* stream);
   int (*copy)(Address target, Address source, std::size_t bytes, void* stream);
+  int (*begin_capture)(void* stream, int mode);
+  int (*end_capture)(void* stream, void** graph);
+  int (*destroy_graph)(void* graph);
 };
 
 // Loads the driver, and returns the number of its devices.
@@ -63,6 +66,9 @@ int load(Driver& driver) {
   set("cuStreamDestroy", driver.stream_destroy);
   set("cuStreamSynchronize", driver.stream_synchronize);
   set("cuMemcpyAsync", driver.copy);
+  set("cuStreamBeginCapture", driver.begin_capture);
+  set("cuStreamEndCapture", driver.end_capture);
+  set("cuGraphDestroy", driver.destroy_graph);
   int devices = 0;
   return all && driver.init(0) == 0 && driver.device_get_count(&devices) == 0 ? devices : 0;
 }
@@ -120,6 +126,34 @@ class NcclOnDevices : public testing::Test {
     on_device(device, [&] { EXPECT_EQ(driver_.copy(target, source, kBytes, side.stream), 0); });
   }
   static Address address(const float* values) { return reinterpret_cast<Address>(values); }
+  // Makes a communicator of one rank.
+  static ncclComm_t make_alone() {
+    ncclUniqueId id;
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess) << ncclGetLastError(nullptr);
+    return comm;
+  }
+  static ncclResult_t all_reduce(const Side& side, ncclComm_t comm) {
+    return ncclAllReduce(reinterpret_cast<void*>(side.input), reinterpret_cast<void*>(side.output), kCount, ncclFloat,
+                         ncclSum, comm, static_cast<cudaStream_t>(side.stream));
+  }
+  // Sends the rank its own input in that stream.
+  static ncclResult_t exchange_with_itself(const Side& side, ncclComm_t comm, void* stream) {
+    const auto in = static_cast<cudaStream_t>(stream);
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(reinterpret_cast<void*>(side.input), kCount, ncclFloat, 0, comm, in), ncclSuccess);
+    EXPECT_EQ(ncclRecv(reinterpret_cast<void*>(side.output), kCount, ncclFloat, 0, comm, in), ncclSuccess);
+    return ncclGroupEnd();
+  }
+  // Returns what is in the output when the stream has done all.
+  std::vector<float> output_of(const Side& side, void* stream) const {
+    EXPECT_EQ(driver_.stream_synchronize(stream), 0);
+    std::fill_n(side.host, kCount, 0.0F);
+    EXPECT_EQ(driver_.copy(address(side.host), side.output, kBytes, stream), 0);
+    EXPECT_EQ(driver_.stream_synchronize(stream), 0);
+    return side.values();
+  }
 
   Driver driver_{};
   int devices_ = 0;
@@ -220,6 +254,29 @@ TEST_F(NcclOnDevices, MemoryIsTheCurrentDevicesAndTheDefaultStreamWillDo) {
   EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
+// The graph would not begin the calls anew.
+TEST_F(NcclOnDevices, RefusesCallsWhileTheProgramCapturesTheirStreamAndGoesOn) {
+  constexpr int kRelaxed = 2;
+  const ncclComm_t comm = make_alone();
+  const Side side = make(0);
+  ASSERT_EQ(driver_.begin_capture(side.stream, kRelaxed), 0);
+  EXPECT_EQ(all_reduce(side, comm), ncclInvalidUsage);
+  EXPECT_NE(std::string(ncclGetLastError(comm)).find("captured into a graph"), std::string::npos);
+  EXPECT_EQ(exchange_with_itself(side, comm, side.stream), ncclInvalidUsage);
+  void* graph = nullptr;
+  ASSERT_EQ(driver_.end_capture(side.stream, &graph), 0);
+  driver_.destroy_graph(graph);
+  ncclResult_t error = ncclInternalError;
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &error), ncclSuccess);
+  EXPECT_EQ(error, ncclSuccess);
+  std::fill_n(side.host, kCount, 5.0F);
+  copy(side.input, address(side.host), side, 0);
+  EXPECT_EQ(all_reduce(side, comm), ncclSuccess) << ncclGetLastError(comm);
+  EXPECT_EQ(output_of(side, side.stream), std::vector<float>(kCount, 5.0F));
+  destroy(side, 0);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 TEST_F(NcclOnDevices, RefusesWhatCannotBeInOneGroup) {

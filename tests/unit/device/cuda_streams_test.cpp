@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "src/device/cuda/driver.hpp"
+#include "src/device/library_stream.hpp"
 #include "tests/unit/device/fake_device.hpp"
 
 namespace wreath {
@@ -303,6 +305,39 @@ TEST_F(ForeignStream, IsNotUsedWhileTheProgramCapturesIt) {
   ASSERT_EQ(driver_->stream_end_capture(handle_, &graph), kCudaSuccess);
   driver_->graph_destroy(graph);
   EXPECT_TRUE(stream->run([] { return Status(); }));
+}
+
+// Counts the launches that begin it, as a captured call would take its turns.
+class CountedWork final : public GraphWork {
+ public:
+  explicit CountedWork(int& begun) : begun_(begun) {}
+  Status check() override { return {}; }
+  std::function<Status()> begin() override {
+    ++begun_;
+    return [] { return Status(); };
+  }
+
+ private:
+  int& begun_;
+};
+
+TEST_F(ForeignStream, IsGivenNoGraphOfTheLibraryWhileTheProgramCapturesIt) {
+  const auto capturing = device_->make_stream().value();
+  int begun = 0;
+  capturing->begin_capture().value();
+  static_cast<LibraryStream&>(*capturing).capture(std::make_shared<CountedWork>(begun)).value();
+  const auto graph = capturing->end_capture().value();
+  const auto stream = use_cuda_stream(*device_, handle_).value();
+  ASSERT_EQ(driver_->stream_begin_capture(handle_, kCudaCaptureRelaxed), kCudaSuccess);
+  const Status refused = graph->launch(*stream);
+  EXPECT_TRUE(!refused && refused.error().code == ErrorCode::InvalidUsage);
+  EXPECT_EQ(begun, 0);
+  CudaHandle captured = nullptr;
+  ASSERT_EQ(driver_->stream_end_capture(handle_, &captured), kCudaSuccess);
+  driver_->graph_destroy(captured);
+  graph->launch(*stream).value();
+  stream->synchronize().value();
+  EXPECT_EQ(begun, 1);
 }
 
 TEST_F(ForeignStream, MayBeTheDefaultOne) {
