@@ -31,6 +31,8 @@ Collected& group() {
 
 // ---- calls ----
 
+bool is_in_stream(const Request& request) { return request.call.stream != nullptr; }
+
 Status run_now(Communicator& communicator, const Request& request) {
   const Call& call = request.call;
   switch (request.kind) {
@@ -128,16 +130,37 @@ ncclResult_t begin_in_turn(Launch launch) {
   return ncclInProgress;
 }
 
+// Chooses the streams of calls without elements. These may name no memory, and so no device, and go with the others.
+ncclResult_t choose_streams_of_empty_calls(std::vector<Request>& requests) {
+  if (std::none_of(requests.begin(), requests.end(), is_in_stream)) return ncclSuccess;
+  for (Request& request : requests) {
+    if (is_in_stream(request) || request.call.count > 0) continue;
+    const auto goes_with = [&](const Request& other) {
+      const bool alike = (other.kind == Request::Kind::Collective) == (request.kind == Request::Kind::Collective);
+      return is_in_stream(other) && other.member == request.member && alike;
+    };
+    const auto other = std::find_if(requests.begin(), requests.end(), goes_with);
+    Device* const device = request.member->cuda();
+    if (other != requests.end()) {
+      request.call.stream = other->call.stream;
+    } else if (device != nullptr) {
+      const auto stream = request.member->stream(*device, nullptr);
+      if (!stream) return refuse(code_of(stream.error(), request.member->rank()), stream.error().message);
+      request.call.stream = *stream;
+    }
+  }
+  return ncclSuccess;
+}
+
 // Checks that the calls of one group are of one kind.
 ncclResult_t check_alike(const std::vector<Request>& requests) {
   const auto blocking = [](const Request& request) { return request.member->blocking(); };
-  const auto in_stream = [](const Request& request) { return request.call.stream != nullptr; };
   const auto mixed = [&](auto kind) {
     return std::any_of(requests.begin(), requests.end(), kind) && !std::all_of(requests.begin(), requests.end(), kind);
   };
   if (mixed(blocking))
     return refuse(ncclInvalidUsage, "ncclGroupEnd: a group over blocking and non-blocking communicators");
-  if (mixed(in_stream))
+  if (mixed(is_in_stream))
     return refuse(ncclInvalidUsage, "ncclGroupEnd: a group of calls on host memory alone and of calls in streams");
   return ncclSuccess;
 }
@@ -171,6 +194,7 @@ std::optional<Collected> end_group() {
 }
 
 ncclResult_t run(Collected ended) {
+  if (ended.error == ncclSuccess) ended.error = choose_streams_of_empty_calls(ended.requests);
   if (ended.error == ncclSuccess) ended.error = check_alike(ended.requests);
   if (ended.error != ncclSuccess) {
     for (const Job& job : ended.jobs) discard(job);

@@ -138,12 +138,14 @@ class NcclOnDevices : public testing::Test {
     return ncclAllReduce(reinterpret_cast<void*>(side.input), reinterpret_cast<void*>(side.output), kCount, ncclFloat,
                          ncclSum, comm, static_cast<cudaStream_t>(side.stream));
   }
-  // Sends the rank its own input in that stream.
+  // Sends the rank its own input, and a message without elements, in that stream.
   static ncclResult_t exchange_with_itself(const Side& side, ncclComm_t comm, void* stream) {
     const auto in = static_cast<cudaStream_t>(stream);
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     EXPECT_EQ(ncclSend(reinterpret_cast<void*>(side.input), kCount, ncclFloat, 0, comm, in), ncclSuccess);
     EXPECT_EQ(ncclRecv(reinterpret_cast<void*>(side.output), kCount, ncclFloat, 0, comm, in), ncclSuccess);
+    EXPECT_EQ(ncclSend(nullptr, 0, ncclFloat, 0, comm, in), ncclSuccess);
+    EXPECT_EQ(ncclRecv(nullptr, 0, ncclFloat, 0, comm, in), ncclSuccess);
     return ncclGroupEnd();
   }
   // Returns what is in the output when the stream has done all.
@@ -254,6 +256,18 @@ TEST_F(NcclOnDevices, MemoryIsTheCurrentDevicesAndTheDefaultStreamWillDo) {
   EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
+// A call of no elements need not say in which memory it has none.
+TEST_F(NcclOnDevices, MessagesOfNoElementsGoWithTheOthersOfTheDefaultStream) {
+  const ncclComm_t comm = make_alone();
+  const Side side = make(0);
+  std::fill_n(side.host, kCount, 7.0F);
+  EXPECT_EQ(driver_.copy(side.input, address(side.host), kBytes, nullptr), 0);
+  EXPECT_EQ(exchange_with_itself(side, comm, nullptr), ncclSuccess) << ncclGetLastError(comm);
+  EXPECT_EQ(output_of(side, nullptr), std::vector<float>(kCount, 7.0F));
+  destroy(side, 0);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 // The graph would not begin the calls anew.
