@@ -90,14 +90,19 @@ ncclResult_t note_all(const std::vector<Use>& uses, const Status& status) {
   return refuse(result == ncclSuccess ? code : result, status.error().message);
 }
 
+// Keeps the work of calls that have begun, for the ends of their communicators.
+void keep(const Launch& launch, Work work) {
+  const auto shared = std::make_shared<Work>(std::move(work));
+  const bool in_stream = is_in_stream(launch.requests.front());
+  for (const Use& use : launch.uses) in_stream ? use->keep_in_stream(shared) : use->keep(shared);
+}
+
 // Begins the calls and keeps their work. The communicators are non-blocking, and it is the turn of all calls.
 ncclResult_t begin_and_keep(const Launch& launch) {
   Result<Work> work = begin(launch);
   if (!work) return note_all(launch.uses, work.error());
-  if (launch.requests.front().call.stream != nullptr) return ncclSuccess;
-  const auto shared = std::make_shared<Work>(std::move(*work));
-  for (const Use& use : launch.uses) use->keep(shared);
-  return ncclInProgress;
+  keep(launch, *std::move(work));
+  return is_in_stream(launch.requests.front()) ? ncclSuccess : ncclInProgress;
 }
 
 // Begins calls once it is their turn. Only ncclCommGetAsyncError tells how they ended.
@@ -173,16 +178,20 @@ ncclResult_t run_requests(std::vector<Request> requests) {
   if (!first.member->blocking()) return begin_in_turn(std::move(launch));
   Result<Work> work = begin(launch);
   if (!work) return note_all(launch.uses, work.error());
-  return first.call.stream != nullptr ? ncclSuccess : note_all(launch.uses, work->wait());
+  if (!is_in_stream(first)) return note_all(launch.uses, work->wait());
+  keep(launch, *std::move(work));
+  return ncclSuccess;
 }
 
 ncclResult_t run_alone(Request request) {
   if (!request.member->blocking()) return run_requests({std::move(request)});
   const Use use(request.member);
   if (use.entered() != ncclSuccess) return use.entered();
-  if (request.call.stream == nullptr) return use->note(run_now(use->communicator(), request));
-  const Result<Work> queued = start(use->communicator(), request);
-  return use->note(queued ? Status() : Status(queued.error()));
+  if (!is_in_stream(request)) return use->note(run_now(use->communicator(), request));
+  Result<Work> queued = start(use->communicator(), request);
+  if (!queued) return use->note(queued.error());
+  use->keep_in_stream(std::make_shared<Work>(*std::move(queued)));
+  return ncclSuccess;
 }
 
 // Ends the outermost group: returns what was collected, so that there is no group any more. Returns nullopt where

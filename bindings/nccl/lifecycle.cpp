@@ -110,6 +110,7 @@ ncclResult_t finalize(const std::shared_ptr<Member>& member) {
   }
   if (!member->begin_finalizing()) return refuse(ncclInvalidUsage, "ncclCommFinalize: it was called before");
   const auto finish = [member] {
+    member->wait_for_streams();
     const ncclResult_t result = member->wait_for_works();
     member->end();
     return result;

@@ -13,6 +13,8 @@ namespace {
 
 // With this bound an abort as a whole stays within a second.
 constexpr std::chrono::milliseconds kAbortBound(300);
+// A wait for streams looks so often whether the communicator has failed.
+constexpr std::int64_t kLookMs = 100;
 
 }  // namespace
 
@@ -172,6 +174,12 @@ void Member::keep(std::shared_ptr<Work> work) {
   works_.push_back(std::move(work));
 }
 
+void Member::keep_in_stream(std::shared_ptr<Work> work) {
+  const std::lock_guard lock(mutex_);
+  while (!in_streams_.empty() && in_streams_.front()->done()) in_streams_.pop_front();
+  in_streams_.push_back(std::move(work));
+}
+
 void Member::keep(std::thread helper) {
   const std::lock_guard lock(mutex_);
   helpers_.push_back(std::move(helper));
@@ -179,7 +187,24 @@ void Member::keep(std::thread helper) {
 
 ncclResult_t Member::settle() {
   join_helpers();
+  wait_for_streams();
   return wait_for_works();
+}
+
+// An abort by another thread ends this wait, and then the communicator.
+void Member::wait_for_streams() {
+  std::deque<std::shared_ptr<Work>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::Ready) return;
+    works.swap(in_streams_);
+    ++inside_;
+  }
+  for (const auto& work : works) {
+    while (!work->done() && communicator_.error()) static_cast<void>(work->wait(kLookMs));
+  }
+  static_cast<void>(note_own_error());
+  exit();
 }
 
 ncclResult_t Member::wait_for_works() {
@@ -251,6 +276,7 @@ ncclResult_t Member::abort() {
   std::unique_lock lock(mutex_);
   abandoned_ = true;
   works_.clear();
+  in_streams_.clear();
   const bool ready = state_ == State::Ready;
   if (ready) ++inside_;
   lock.unlock();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -93,11 +94,16 @@ class Member {
   // ---- works and helpers of a non-blocking communicator ----
   // Keeps a work, for which settle() waits.
   void keep(std::shared_ptr<Work> work);
+  // Keeps a work in the program's streams, for which the end of the communicator waits.
+  void keep_in_stream(std::shared_ptr<Work> work);
   // Keeps a helper, for which settle() waits. The helper has a turn until it is done.
   void keep(std::thread helper);
   // Waits for the works.
   ncclResult_t wait_for_works();
-  // Waits for the works and the helpers. A helper must not call it.
+  // Waits until the program's streams have done the calls that they were given, unless the communicator fails. Its
+  // clocks run once a rank has entered a call.
+  void wait_for_streams();
+  // Waits for the works, the streams and the helpers. A helper must not call it.
   ncclResult_t settle();
 
   // ---- the end ----
@@ -144,6 +150,8 @@ class Member {
   // Holds the text of the first error.
   std::string text_;
   std::vector<std::shared_ptr<Work>> works_;
+  // Holds the works in streams, in the order of their calls. Those that are over may be among them.
+  std::deque<std::shared_ptr<Work>> in_streams_;
   std::vector<std::thread> helpers_;
   std::map<std::pair<Device*, void*>, std::unique_ptr<Stream>> streams_;
   Communicator communicator_;

@@ -5,7 +5,9 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,6 +37,7 @@ struct Driver {
   int (*stream_destroy)(void* stream);
   int (*stream_synchronize)(void* stream);
   int (*copy)(Address target, Address source, std::size_t bytes, void* stream);
+  int (*wait_value)(void* stream, Address word, std::uint32_t value, unsigned flags);
   int (*begin_capture)(void* stream, int mode);
   int (*end_capture)(void* stream, void** graph);
   int (*destroy_graph)(void* graph);
@@ -66,6 +69,7 @@ int load(Driver& driver) {
   set("cuStreamDestroy", driver.stream_destroy);
   set("cuStreamSynchronize", driver.stream_synchronize);
   set("cuMemcpyAsync", driver.copy);
+  set("cuStreamWaitValue32", driver.wait_value);
   set("cuStreamBeginCapture", driver.begin_capture);
   set("cuStreamEndCapture", driver.end_capture);
   set("cuGraphDestroy", driver.destroy_graph);
@@ -125,7 +129,7 @@ class NcclOnDevices : public testing::Test {
   void copy(Address target, Address source, const Side& side, int device) const {
     on_device(device, [&] { EXPECT_EQ(driver_.copy(target, source, kBytes, side.stream), 0); });
   }
-  static Address address(const float* values) { return reinterpret_cast<Address>(values); }
+  static Address address(const void* values) { return reinterpret_cast<Address>(values); }
   // Makes a communicator of one rank.
   static ncclComm_t make_alone() {
     ncclUniqueId id;
@@ -291,6 +295,30 @@ TEST_F(NcclOnDevices, RefusesCallsWhileTheProgramCapturesTheirStreamAndGoesOn) {
   EXPECT_EQ(output_of(side, side.stream), std::vector<float>(kCount, 5.0F));
   destroy(side, 0);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// A communicator of the library itself gives its calls 5 seconds when it is destroyed.
+TEST_F(NcclOnDevices, DestroyWaitsForCallsThatTheirStreamHasNotComeTo) {
+  const ncclComm_t comm = make_alone();
+  const Side side = make(0);
+  void* word = nullptr;
+  ASSERT_EQ(driver_.allocate_pinned(&word, sizeof(std::uint32_t), 0), 0);
+  const std::atomic_ref<std::uint32_t> come(*static_cast<std::uint32_t*>(word));
+  come = 0;
+  std::fill_n(side.host, kCount, 3.0F);
+  copy(side.input, address(side.host), side, 0);
+  ASSERT_EQ(driver_.wait_value(side.stream, address(word), 1, 0), 0);
+  EXPECT_EQ(all_reduce(side, comm), ncclSuccess) << ncclGetLastError(comm);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(6500));
+    come = 1;
+  });
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(come, 1U);
+  later.join();
+  EXPECT_EQ(output_of(side, side.stream), std::vector<float>(kCount, 3.0F));
+  destroy(side, 0);
+  driver_.free_pinned(word);
 }
 
 TEST_F(NcclOnDevices, RefusesWhatCannotBeInOneGroup) {
