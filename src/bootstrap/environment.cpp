@@ -273,8 +273,8 @@ Result<std::vector<std::string>> addresses_to_carry() {
 }
 
 // Fills `where` with what the launcher carries from rank 0 to all ranks.
-Status take_carried(Rendezvous& where, const BootstrapRequest& request) {
-  Carriage carriage{request.rank, request.ranks, {}, Deadline::after_ms(request.timeout_ms), request.interrupt};
+Status take_carried(Rendezvous& where, const BootstrapRequest& request, const Deadline& deadline) {
+  Carriage carriage{request.rank, request.ranks, {}, deadline, request.interrupt};
   if (request.rank == 0) {
     const auto addresses = addresses_to_carry();
     if (!addresses) return addresses.error();
@@ -329,7 +329,9 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
   auto where = rendezvous();
   if (!where) return where.error();
   if (!where->file.empty()) return join_file(where->file, request);
-  if (where->carrier != Carrier::None) WREATH_TRY(take_carried(*where, request));
+  const Deadline deadline = Deadline::after_ms(request.timeout_ms);
+  const bool carried = where->carrier != Carrier::None;
+  if (carried) WREATH_TRY(take_carried(*where, request, deadline));
   if (!where->step.empty()) {
     const auto file = file_of_step(*where);
     if (!file) return file.error();
@@ -337,8 +339,8 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
   }
   auto place = find_place(*where);
   if (!place) return place.error();
-  if (job.rank != 0) return meet(place->meeting, request);
-  return serve_and_meet(*place, request);
+  const BootstrapRequest rest = carried ? rest_of(request, deadline) : request;
+  return job.rank == 0 ? serve_and_meet(*place, rest) : meet(place->meeting, rest);
 }
 
 }  // namespace wreath

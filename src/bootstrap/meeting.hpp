@@ -51,6 +51,10 @@ void run_meeting(std::vector<Fd> listeners, Identity self);
 // Returns whether a process at `address` proves the key of `self` at once.
 bool answers(const SocketAddress& address, const Identity& self);
 
+// Returns the request for the meeting of a rank that was brought its place. `deadline` ends the whole start. A rank has
+// kLeastLinkMs where the place came at the last moment.
+BootstrapRequest rest_of(const BootstrapRequest& request, const Deadline& deadline);
+
 // Goes to the meeting point and returns when this rank is linked to all others.
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request);
 

@@ -268,6 +268,14 @@ bool answers(const SocketAddress& address, const Identity& self) {
   return fd && prove(std::move(*fd), self, patience);
 }
 
+BootstrapRequest rest_of(const BootstrapRequest& request, const Deadline& deadline) {
+  BootstrapRequest rest = request;
+  if (const std::int64_t left_ms = deadline.left_ms(); left_ms >= 0) {
+    rest.timeout_ms = std::min(request.timeout_ms, std::max(left_ms, kLeastLinkMs));
+  }
+  return rest;
+}
+
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request) {
   if (request.ranks < 1 || request.ranks > kMaximumRanks) {
     return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", request.ranks, kMaximumRanks)};

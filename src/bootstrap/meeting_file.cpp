@@ -18,6 +18,7 @@
 #include "src/base/random.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/key.hpp"
+#include "src/bootstrap/meeting.hpp"
 
 namespace wreath {
 namespace {
@@ -115,7 +116,7 @@ Result<Membership> join_file(const std::string& path, const BootstrapRequest& re
     const auto text = read_id(path);
     if (!text) return text.error();
     const auto id = UniqueId::parse(*text);
-    if (id && leads_to_a_meeting(*id)) return join(*id, request);
+    if (id && leads_to_a_meeting(*id)) return join(*id, rest_of(request, deadline));
     if (text->empty() && !has_folder(path)) last = "there is no such folder on this rank's host";
     if (!text->empty()) last = "what it holds leads to no meeting: it is old, or rank 0 cannot be reached";
     if (deadline.passed())

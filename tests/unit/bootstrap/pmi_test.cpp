@@ -5,14 +5,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 
+#include "src/bootstrap/launched.hpp"
+#include "src/bootstrap/meeting_file.hpp"
 #include "tests/unit/bootstrap/helpers.hpp"
 
 namespace wreath {
@@ -234,6 +241,51 @@ TEST(Pmi, WaitsNoLongerThanTheStart) {
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, ErrorCode::Timeout);
   EXPECT_THAT(got.error().message, HasSubstr("no barrier_out came within the start's time: ranks are missing"));
+}
+
+// Returns what a rank says that finds no others at a place, which a file brings it after a second.
+std::string through_a_late_file() {
+  const Folder folder;
+  const std::string path = folder / "meeting";
+  std::thread late([&] {
+    sleep_ms(1100);
+    const std::string draft = path + ".draft";
+    std::ofstream(draft) << UniqueId::create().value().to_string();
+    ::chmod(draft.c_str(), 0600);
+    std::filesystem::rename(draft, path);
+  });
+  const auto result = join_file(path, request(1, 2, 6000));
+  late.join();
+  return result ? "met" : result.error().message;
+}
+
+// Does the same where a launcher brings the place. The caller has set its variables.
+std::string through_a_late_launcher(const TestLauncher& launcher) {
+  std::thread late([&] {
+    sleep_ms(1100);
+    const std::string text = make_carried_text(false, {"127.0.0.1"});
+    (void)carry_by_pmi(launcher.client(0), kPmi1, {0, 2, text, Deadline::after_ms(10'000)});
+  });
+  const auto result = join_environment(environment_job().value(), request(1, 2, 6000));
+  late.join();
+  return result ? "met" : result.error().message;
+}
+
+// Five seconds are left at least.
+TEST(StartsTime, CoversTheWaitForThePlaceAndThatForTheOthers) {
+  static bool brought = false;
+  if (std::exchange(brought, true)) GTEST_SKIP() << "a launcher brings a process its place once: run it alone";
+  TestLauncher launcher(kPmi1, 2);
+  const Environment mpiexec{{{"PMI_RANK", "1"},
+                             {"PMI_SIZE", "2"},
+                             {"PMI_FD", std::to_string(launcher.client(1))},
+                             {"WREATH_KEY", std::string(64, '7')}}};
+  std::string by_file;
+  std::thread other([&] { by_file = through_a_late_file(); });
+  EXPECT_THAT(through_a_late_launcher(launcher),
+              AllOf(HasSubstr("found no meeting point"), HasSubstr("within 5000 ms")));
+  other.join();
+  EXPECT_THAT(by_file, HasSubstr("did not arrive within 5 s"));
 }
 
 TEST(Pmi, EndsItsWaitWhenInterrupted) {
