@@ -71,8 +71,8 @@ struct PutLane {
   std::uint32_t put_next;
   // The puts of all messages before this one have ended.
   std::uint32_t ended;
-  // Credit puts that have not ended.
-  std::uint32_t credits = 0;
+  // The sequences that credit puts tell which have not ended, the oldest first.
+  std::vector<std::uint32_t> credits;
   // Holds headers, and data that is copied beside them, until the peer has consumed the message.
   SlotMemory outgoing;
   PeerSlots peer;

@@ -18,7 +18,7 @@ struct PutOwner {
   enum class Kind : std::uint8_t { Probe, Message, Credit, Place };
   Kind kind = Kind::Probe;
   std::uint16_t lane = 0;
-  std::uint32_t sequence = 0;  // of the message
+  std::uint32_t sequence = 0;  // of the message, or told as credit
 };
 
 class PutQueue {

@@ -219,7 +219,7 @@ void PutSender::put_data(PutLane& lane, std::uint32_t sequence, const NamedPlace
 
 void PutSender::on_ended(const PutOwner& owner) {
   PutLane& lane = *lanes_[owner.lane];
-  if (owner.kind == PutOwner::Kind::Credit) --lane.credits;
+  if (owner.kind == PutOwner::Kind::Credit) std::erase(lane.credits, owner.sequence);
   if (owner.kind == PutOwner::Kind::Place) landings_.on_ended(owner);
   if (owner.kind != PutOwner::Kind::Message) return;
   --lane.message(owner.sequence).puts;
@@ -244,11 +244,20 @@ Status PutSender::on_credit(const Told& told) {
     window.remove_before(window.begin() + ahead);
     return {};
   }
-  // Puts of several channels come in any order, so an older count may come later.
+  // Puts may come in any order, so an older count may come later. It is not half of all sequences behind, which the
+  // peer takes care of: see must_wait().
   if (ahead > told.sequence_mask() / 2) return {};
   return Error{ErrorCode::PeerLost,
                fmt::format("told word: credit is {}, must be between {} and {} (lane {})", told.sequence,
                            window.begin() & told.sequence_mask(), window.end() & told.sequence_mask(), told.lane)};
+}
+
+// Returns whether a credit must wait for the end of puts. One put may be under way for so long that many after it come
+// and end. The few bits that it tells would be a newer count's if the peer were half of all sequences further by then.
+bool PutSender::must_wait(const PutLane& lane, std::uint32_t consumed, const PutQueue& queue) const {
+  if (queue.room() == 0 || lane.credits.size() == kMostCredits) return true;
+  const Told told{.bits = limits_.told_bits};
+  return !lane.credits.empty() && consumed - lane.credits.front() > told.sequence_mask() / 2;
 }
 
 // Tells the peer what the executor has consumed, once half of the window is unreported, or the peer may wait for it.
@@ -260,13 +269,13 @@ void PutSender::add_owed_credits() {
     if (consumed == window.begin() || !(window.is_half(consumed) || window.gains_room(consumed))) continue;
     const std::uint16_t lane = wire->send.lane;
     PutQueue& queue = queues_.in_turn(lane);
-    const bool waits = queue.room() == 0 || lanes_[lane]->credits == kMostCredits;
+    const bool waits = must_wait(*lanes_[lane], consumed, queue);
     credit_waits_ = credit_waits_ || waits;
     if (waits) continue;
-    ++lanes_[lane]->credits;
+    lanes_[lane]->credits.push_back(consumed);
     Put put = nothing_to(queue);
     put.tells = pack({lane, kCreditPart, consumed, limits_.told_bits});
-    queue.add(put, {PutOwner::Kind::Credit, lane, 0}, false);
+    queue.add(put, {PutOwner::Kind::Credit, lane, consumed}, false);
     window.remove_before(consumed);
     ++port_.counts().credits;
   }
@@ -296,7 +305,7 @@ Status PutSender::resume(std::span<const LanePosition> positions) {
     WREATH_TRY(resume_lane(*lanes_[at.lane], at));
   }
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i]->credits = 0;
+    lanes_[i]->credits.clear();
     if (named[i] || lanes_[i]->wire.sent.messages() == 0) continue;
     return Error{ErrorCode::Mismatch, fmt::format("word: lane {} is not named", i)};
   }

@@ -60,6 +60,7 @@ class PutSender {
   void put_data(PutLane& lane, std::uint32_t sequence, const NamedPlace* place);
   void release(PutLane& lane);
   Status resume_lane(PutLane& lane, const LanePosition& at);
+  bool must_wait(const PutLane& lane, std::uint32_t consumed, const PutQueue& queue) const;
   void add_owed_credits();
 
   PutPort& port_;

@@ -68,5 +68,45 @@ TEST(PutCredit, IsNotUnderWayTooOften) {
   EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
 }
 
+// The fewest bits tell how much was consumed. A put that is under way for long then looks like a newer one, unless
+// those behind it wait.
+TEST(PutCredit, ThatComesVeryLateIsNotTakenForANewerOne) {
+  Whims whims;
+  whims.limits.ordered = false;
+  whims.limits.told_bits = kFewestToldBits;
+  whims.idle_chance = 1;
+  Pair pair(shape_of(1, 1), whims);
+  Stream there(pair, 0, 0);
+  constexpr std::size_t kMessages = 426;
+  for (std::size_t i = 0; i < kMessages; ++i) there.add(8, Way::Ordinary);
+  const TestAdapter& receiver = pair.ends[1].adapter();
+  int waits = 0;
+  const auto deliver_all = [&] {
+    while (pair.network.step(receiver)) {
+    }
+  };
+  for (int idle = 0; !there.done();) {
+    const std::size_t seen = there.seen();
+    there.send_all();
+    ASSERT_TRUE(pair.round()) << pair.error.message;
+    while (pair.network.step_newest(pair.ends[0].adapter())) {
+    }
+    ASSERT_TRUE(pair.round()) << pair.error.message;
+    there.take_all();
+    ASSERT_TRUE(pair.round()) << pair.error.message;
+    if (pair.network.under_way(receiver) > 1) pair.network.step_newest(receiver);
+    idle = there.seen() == seen ? idle + 1 : 0;
+    if (idle < 10) continue;
+    idle = 0;
+    ++waits;
+    deliver_all();
+  }
+  deliver_all();
+  EXPECT_TRUE(pair.round()) << pair.error.message;
+  EXPECT_GT(waits, 0);
+  EXPECT_EQ(there.wrong(), "");
+  EXPECT_EQ(pair.network.violations(), 0) << pair.network.violation();
+}
+
 }  // namespace
 }  // namespace wreath::put
