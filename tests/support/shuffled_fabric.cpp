@@ -12,10 +12,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -138,8 +141,10 @@ int bind_endpoint(fid* object, fid* other, std::uint64_t flags) {
   return endpoint_of(endpoint).object->bind(object, other, flags);
 }
 
-// Writes that are held are never submitted.
+// Waits as long as SHUFFLED_FABRIC_CLOSE_MS says, as a provider may. Writes that are held are never submitted.
 int close_endpoint(fid* object) {
+  const char* const wait_ms = std::getenv("SHUFFLED_FABRIC_CLOSE_MS");
+  if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
   auto* const endpoint = reinterpret_cast<fid_ep*>(object);
   Endpoint& state = endpoint_of(endpoint);
   const int returned = state.object->close(object);

@@ -46,6 +46,7 @@ OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(pr
 }
 
 OfiAdapter::~OfiAdapter() {
+  if (closing_.begun()) close_endpoint_now();
   if (has_mode(FI_MR_ENDPOINT)) close_regions();
   endpoint_.reset();
 }
@@ -174,7 +175,7 @@ Status OfiAdapter::make_queue(std::size_t entries) {
 
 // Receives hold no memory: they only take what is told. Those that the provider refuses now are posted later.
 void OfiAdapter::post_receives() {
-  while (!receives_.empty() && endpoint_ != nullptr) {
+  while (!receives_.empty() && is_open()) {
     if (fi_recv(endpoint_.get(), nullptr, 0, nullptr, FI_ADDR_UNSPEC, &receives_.back()->notes) != 0) return;
     receives_.pop_back();
   }
@@ -192,7 +193,7 @@ Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, b
   auto made = std::make_unique<Registration>();
   made->region.reset(rc == 0 ? region : nullptr);
   if (rc == 0 && has_mode(FI_MR_ENDPOINT)) {
-    rc = endpoint_ == nullptr ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
+    rc = !is_open() ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
     if (rc == 0) rc = fi_mr_enable(region);
   }
   if (rc != 0) {
@@ -252,7 +253,7 @@ OfiRequest& OfiAdapter::take_request() {
 }
 
 Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word) {
-  if (endpoint_ == nullptr) return Error{ErrorCode::Aborted, "the endpoint was closed"};
+  if (!is_open()) return Error{ErrorCode::Aborted, "the endpoint was closed"};
   // A put without bytes still names memory that is there: providers look at its registration.
   const bool empty = put.bytes == 0;
   const auto* const registration =
@@ -319,7 +320,7 @@ bool OfiAdapter::take_failure(PutEvent& event) {
 Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
   std::size_t made = 0;
   std::array<fi_cq_data_entry, kEntriesAtOnce> entries;
-  while (made < events.size() && endpoint_ != nullptr) {
+  while (made < events.size() && is_open()) {
     const std::size_t asked = std::min(events.size() - made, kEntriesAtOnce);
     const auto count = fi_cq_read(queue_.get(), entries.data(), asked);
     if (count == -FI_EAGAIN || count == 0) break;
@@ -357,14 +358,24 @@ void OfiAdapter::close_regions() {
 // registration is closed. Registrations that are bound to the endpoint are closed before it.
 bool OfiAdapter::close_endpoint() {
   if (endpoint_ == nullptr) return true;
-  if (has_mode(FI_MR_ENDPOINT)) close_regions();
-  if (const int rc = fi_close(&endpoint_->fid); rc != 0) {
+  if (!closing_.begun()) {
+    if (has_mode(FI_MR_ENDPOINT)) close_regions();
+    closing_.begin(endpoint_.get());
+  }
+  if (!closing_.over()) return false;
+  if (const int rc = closing_.take_result(); rc != 0) {
     log_info("{}", failed("fi_close", rc).message);
     return false;
   }
   static_cast<void>(endpoint_.release());
   close_regions();
   return true;
+}
+
+void OfiAdapter::close_endpoint_now() {
+  if (close_endpoint()) return;
+  closing_.wait();
+  static_cast<void>(close_endpoint());
 }
 
 // Requests that have not ended stay until the adapter is destroyed.

@@ -24,6 +24,7 @@
 #include "src/put/library_descriptor.hpp"
 #include "src/put/sentences.hpp"
 #include "transports/ofi/channel.hpp"
+#include "transports/ofi/closing.hpp"
 #include "transports/ofi/provider.hpp"
 
 namespace wreath {
@@ -81,8 +82,10 @@ class OfiAdapter final : public Adapter {
   }
   // Returns whether a peer may have put something here, or this rank to a peer.
   bool has_peers() const { return has_peers_; }
-  // Returns whether the endpoint is closed now.
+  // Closes the endpoint, without waiting for that. Returns whether it is closed now: call it again until then.
   bool close_endpoint();
+  // Closes the endpoint and waits for that.
+  void close_endpoint_now();
   void remove(const OfiChannel& channel);
 
  private:
@@ -98,6 +101,7 @@ class OfiAdapter final : public Adapter {
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
   void close_regions();
+  bool is_open() const { return endpoint_ != nullptr && !closing_.begun(); }
   OfiRequest& take_request();
   bool take(const fi_cq_data_entry& entry, PutEvent& event);
   bool take_failure(PutEvent& event);
@@ -111,6 +115,7 @@ class OfiAdapter final : public Adapter {
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
   OfiHandle<fid_ep> endpoint_;
+  OfiClosing closing_;  // of the endpoint
   LibraryDescriptor bell_;
   Fd timer_;  // where the queue has nothing to wait on
   OfiAddress address_;

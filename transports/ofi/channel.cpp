@@ -10,7 +10,7 @@ namespace wreath {
 
 OfiChannel::~OfiChannel() {
   state_ = State::Stopping;
-  if (reading_ > 0) adapter_.close_endpoint();
+  if (reading_ > 0) adapter_.close_endpoint_now();
   adapter_.remove(*this);
 }
 
@@ -67,8 +67,8 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   return true;
 }
 
-// The last channel that stops closes the endpoint, which ends what peers may do here. Before a peer's address was taken
-// there is nothing to end, and later links need the endpoint.
+// The last channel that stops closes the endpoint, which ends what peers may do here when it is closed. Before a peer's
+// address was taken there is nothing to end, and later links need the endpoint.
 bool OfiChannel::stop() {
   state_ = State::Stopping;
   if (!adapter_.has_peers()) return true;

@@ -240,6 +240,24 @@ TEST_P(OfiChannels, StopsWhileAPeerIsSilentLeaveNothingThatReads) {
   EXPECT_TRUE(a.ended.empty()) << "nothing is left to say";
 }
 
+// The provider may wait where its endpoint is closed (test unit_transports_ofi_slow_close).
+TEST_P(OfiChannels, StopsDoNotWaitForTheProvider) {
+  End a;
+  End b;
+  ASSERT_TRUE(connect(a, b));
+  const Put put = put_one(a, b, 4096);
+  EXPECT_TRUE(a.channel->put(std::span(&put, 1)));
+  auto longest = std::chrono::steady_clock::duration::zero();
+  EXPECT_TRUE(a.wait([&] {
+    const auto begun = std::chrono::steady_clock::now();
+    const bool stopped = a.channel->stop();
+    longest = std::max(longest, std::chrono::steady_clock::now() - begun);
+    return stopped;
+  }));
+  EXPECT_LT(longest, std::chrono::milliseconds(500));
+  EXPECT_FALSE(a.channel->put(std::span(&put, 1)));
+}
+
 // Some providers never say that a peer is gone. Those that do say it in words.
 TEST_P(OfiChannels, APeerThatIsGoneIsNamedOrTheChannelStops) {
   End a;
