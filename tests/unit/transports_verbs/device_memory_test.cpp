@@ -88,6 +88,14 @@ class VerbsDeviceMemory : public test::VerbsTest {
     ASSERT_TRUE(b->link->connect(a->link->offer()));
     ASSERT_TRUE(a->link->prepare(0));
   }
+  // Links the ends, and lets the memory of both devices in, which differs.
+  void link_devices() {
+    link();
+    ASSERT_TRUE(a->link->let_in(from.range()));
+    ASSERT_TRUE(b->link->let_in(to.range()));
+    from.fill(1);
+    to.fill(100);
+  }
   void TearDown() override {
     a.reset();
     b.reset();
@@ -139,11 +147,7 @@ class VerbsDeviceMemory : public test::VerbsTest {
 };
 
 TEST_F(VerbsDeviceMemory, IsReadAndWrittenByTheAdapters) {
-  link();
-  ASSERT_TRUE(a->link->let_in(from.range()));
-  ASSERT_TRUE(b->link->let_in(to.range()));
-  from.fill(1);
-  to.fill(100);
+  link_devices();
   const int flushes = to.flushes;
   post(to.data());
   send(from.data());
@@ -158,11 +162,7 @@ TEST_F(VerbsDeviceMemory, IsReadAndWrittenByTheAdapters) {
 
 // The double would show a transport that leaves the flush out.
 TEST_F(VerbsDeviceMemory, IsNotSeenWithoutAFlush) {
-  link();
-  ASSERT_TRUE(a->link->let_in(from.range()));
-  ASSERT_TRUE(b->link->let_in(to.range()));
-  from.fill(1);
-  to.fill(100);
+  link_devices();
   to.leaves_out = true;
   post(to.data());
   send(from.data());
@@ -172,9 +172,7 @@ TEST_F(VerbsDeviceMemory, IsNotSeenWithoutAFlush) {
 }
 
 TEST_F(VerbsDeviceMemory, IsNotPublishedWhereAFlushFails) {
-  link();
-  ASSERT_TRUE(a->link->let_in(from.range()));
-  ASSERT_TRUE(b->link->let_in(to.range()));
+  link_devices();
   to.can_flush = false;
   post(to.data());
   send(from.data());
