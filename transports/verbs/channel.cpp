@@ -192,6 +192,9 @@ Result<std::size_t> VerbsChannel::put(std::span<const Put> puts) {
   if (count == 0) return count;
   for (std::size_t i = 0; i < count; ++i) fill(puts[i], posted_ + static_cast<std::uint32_t>(i), i);
   requests_[count - 1].next = nullptr;
+  // The last one always completes by itself, so that stop() learns the end of all that was taken.
+  requests_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  signaled_ = posted_ + static_cast<std::uint32_t>(count);
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(pair_.get(), requests_.data(), &refused);
   posted_ += static_cast<std::uint32_t>(error == 0 ? count : static_cast<std::size_t>(refused - requests_.data()));

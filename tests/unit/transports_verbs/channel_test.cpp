@@ -226,6 +226,27 @@ TEST_F(VerbsChannels, NothingMoreIsWrittenOnceAChannelHasStopped) {
   FAIL() << "all was written each time";
 }
 
+// A put that has ended without a report leaves no completion when its channel is stopped, so it must have had one.
+TEST_F(VerbsChannels, StopAfterPutsThatDoNotReport) {
+  VerbsEnd a(settings_for("=fake_0"));
+  VerbsEnd b(settings_for("=fake_1"));
+  const std::uint32_t outstanding = a.adapter->limits().outstanding;
+  for (const std::uint32_t count : {1U, 3U, outstanding / 4, outstanding / 4 + 1, outstanding, outstanding + 10}) {
+    ASSERT_TRUE(connect(a, b));
+    std::vector<Put> puts(count, a.put_to(b, 0, 8));
+    puts[std::min(count, outstanding) - 1].tells = count;
+    ASSERT_EQ(a.channel->put(puts).value(), std::min(count, outstanding));
+    ASSERT_TRUE(b.wait([&] { return !b.told.empty(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until their ends are known at the sender, too
+    ASSERT_TRUE(stop(a)) << count << " puts";
+    ASSERT_TRUE(stop(b));
+    EXPECT_TRUE(a.ended.empty() && a.lost.empty());
+    b.told.clear();
+    ASSERT_TRUE(a.channel->reset());
+    ASSERT_TRUE(b.channel->reset());
+  }
+}
+
 TEST_F(VerbsChannels, AStoppedChannelIsConnectedAnew) {
   VerbsEnd a(settings_for("=fake_0"));
   VerbsEnd b(settings_for("=fake_1"));
