@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/config.hpp"
 #include "src/base/hash.hpp"
 #include "src/base/little_endian.hpp"
 #include "src/fifo/access.hpp"
@@ -59,6 +60,12 @@ Error bad_name(const char* field, std::uint64_t value, const std::string& rule, 
 }
 
 }  // namespace
+
+Result<PlaceWaiting> PlaceWaiting::read() {
+  const auto wanted_ms = setting_integer(Setting::LandingWaitMs);
+  if (!wanted_ms) return wanted_ms.error();
+  return *wanted_ms < 0 ? PlaceWaiting{} : PlaceWaiting{*wanted_ms, *wanted_ms * kNsPerMs};
+}
 
 void write_name(const PlaceName& place, std::byte* name) {
   store_little(name, place.sequence, 4);

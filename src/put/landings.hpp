@@ -32,6 +32,9 @@ void write_name(const PlaceName& place, std::byte* name);
 
 // A message that may land waits for its place, so long at most, or as long as its copy would take.
 struct PlaceWaiting {
+  // Takes WREATH_LANDING_WAIT_MS. A wait that a user asks for is always worth it.
+  static Result<PlaceWaiting> read();
+
   std::int64_t most_ms = 2;
   std::int64_t spare_ns = 10'000;  // a wait is worth so much more than the copy that it saves
 };

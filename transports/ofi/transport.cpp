@@ -11,7 +11,9 @@ namespace wreath {
 Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context) {
   auto port = PutPort::make(OfiAdapter::open_all(context.self.rank, context.ranks));
   if (!port) return port.error();
-  return PutTransport::make(*std::move(port), context, PutOptions{});
+  const auto waiting = PlaceWaiting::read();
+  if (!waiting) return waiting.error();
+  return PutTransport::make(*std::move(port), context, {.waiting = *waiting});
 }
 
 Status probe_ofi() {

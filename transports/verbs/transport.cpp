@@ -13,8 +13,10 @@ Result<std::unique_ptr<Transport>> make_verbs(const TransportContext& context) {
   if (!settings) return settings.error();
   auto port = PutPort::make(VerbsAdapter::open(*settings, context.self.rank, context.ranks));
   if (!port) return port.error();
+  const auto waiting = PlaceWaiting::read();
+  if (!waiting) return waiting.error();
   // Attempts to connect again count as movement, so that the stall clock does not end them.
-  return PutTransport::make(*std::move(port), context, {settings->queue_pairs, context.stall_ms});
+  return PutTransport::make(*std::move(port), context, {settings->queue_pairs, context.stall_ms, *waiting});
 }
 
 Status probe_verbs() {

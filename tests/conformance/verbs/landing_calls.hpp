@@ -13,8 +13,6 @@
 namespace wreath::test {
 
 inline constexpr std::size_t kMebibyte = 1 << 20;
-// A message waits for its place, but not for long, since its receiver may be late. A test's threads may be.
-inline constexpr int kMostTries = 40;
 
 struct Buffers {
   std::span<std::int32_t> input;

@@ -32,6 +32,8 @@ class VerbsRanks : public testing::Test {
     options.transports = {"verbs"};
     return options;
   }
+  // Makes messages wait for their places until the receiver is in its call, however busy the machine is.
+  static Environment as_long_as_it_takes() { return Environment({std::pair("WREATH_LANDING_WAIT_MS", "60000")}); }
   FakeVerbs fake{};
 };
 

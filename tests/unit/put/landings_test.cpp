@@ -1,5 +1,6 @@
 // Messages land in the places that the receiver has named in time, and in slots else.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +8,7 @@
 #include "src/base/little_endian.hpp"
 #include "src/fifo/access.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/surroundings.hpp"
 #include "tests/unit/put/pair.hpp"
 
 namespace wreath::put {
@@ -26,6 +28,15 @@ Stream stream_of(Pair& pair, Way way) {
   Stream stream(pair, 0, 0);
   for (int i = 0; i < kPlacedMessages; ++i) stream.add(pair.shape.slot_bytes, way);
   return stream;
+}
+
+TEST(PlaceWaiting, IsWorthItWhereItIsAskedFor) {
+  EXPECT_EQ(PlaceWaiting::read()->most_ms, PlaceWaiting().most_ms);
+  const test::Environment asked({std::pair("WREATH_LANDING_WAIT_MS", "300")});
+  EXPECT_EQ(PlaceWaiting::read()->most_ms, 300);
+  EXPECT_EQ(PlaceWaiting::read()->spare_ns, 300 * kNsPerMs);
+  const test::Environment wrong({std::pair("WREATH_LANDING_WAIT_MS", "long")});
+  EXPECT_THAT(PlaceWaiting::read().error().message, testing::HasSubstr("WREATH_LANDING_WAIT_MS"));
 }
 
 class PutLandingsOver : public testing::TestWithParam<bool> {
