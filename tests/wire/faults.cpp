@@ -1,14 +1,21 @@
 // Sets the faults by name, and applies them to packets.
 #include "tests/wire/faults.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 namespace wreath::wire {
+namespace {
+
+constexpr std::int64_t kLongestLineNs = 50'000'000;
+
+}  // namespace
 
 std::string Faults::help() {
   return "loss SHARE, reorder SHARE, duplicate SHARE, corrupt SHARE (what a checksum finds),\n"
          "flip SHARE BYTES (a bit of payloads of so many bytes or more, which no checksum finds), delay MS JITTER_MS,\n"
-         "largest BYTES (larger packets vanish), forget S (connections that were silent so long),\n"
+         "largest BYTES (larger packets vanish), flow MEGABYTES_A_SECOND (of each connection, each way), forget S "
+         "(connections that were silent so long),\n"
          "reset COUNT (connections), cut HOST, join HOST, one_way FROM TO, clear (all faults and counts), counts\n";
 }
 
@@ -19,8 +26,9 @@ std::string Faults::command(const std::string& line) {
   double second = 0;
   words >> name >> first >> second;
   const std::map<std::string, double*> numbers{
-      {"loss", &settings_.loss},       {"reorder", &settings_.reorder},       {"duplicate", &settings_.duplicate},
-      {"corrupt", &settings_.corrupt}, {"largest", &settings_.largest_bytes}, {"forget", &settings_.forget_s}};
+      {"loss", &settings_.loss},          {"reorder", &settings_.reorder},       {"duplicate", &settings_.duplicate},
+      {"corrupt", &settings_.corrupt},    {"largest", &settings_.largest_bytes}, {"forget", &settings_.forget_s},
+      {"flow", &settings_.flow_megabytes}};
   if (const auto number = numbers.find(name); number != numbers.end()) {
     *number->second = first;
   } else if (name == "flip") {
@@ -51,6 +59,9 @@ std::vector<Delivery> Faults::carry(Packet packet, std::int64_t now_ns) {
   if (stops(packet, now_ns)) return deliveries;
   const auto ns_of = [](double ms) { return static_cast<std::int64_t>(ms * 1e6); };
   std::int64_t after_ns = ns_of(settings_.delay_ms + settings_.jitter_ms * std::uniform_real_distribution<>()(random_));
+  const std::int64_t waits_ns = time_in_line(packet, now_ns);
+  if (waits_ns > kLongestLineNs && counted(kLost)) return deliveries;
+  after_ns += waits_ns;
   if (settings_.resets > 0 && packet.is_tcp() && packet.payload_bytes() > 0 && counted(kReset)) {
     --settings_.resets;
     deliveries.push_back({after_ns, packet.as_reset()});
@@ -81,6 +92,17 @@ bool Faults::forgotten(const Packet& packet, std::int64_t now_ns) {
   if (silent) forgotten_.insert(connection);
   last->second = now_ns;
   return forgotten_.contains(connection);
+}
+
+// Returns how long a packet waits for those before it. One that would wait too long gets no place in the line.
+std::int64_t Faults::time_in_line(const Packet& packet, std::int64_t now_ns) {
+  if (settings_.flow_megabytes <= 0 || !packet.is_tcp()) return 0;
+  std::int64_t& free_ns = free_ns_[{packet.connection(), packet.from()}];
+  const auto own_ns =
+      static_cast<std::int64_t>(static_cast<double>(packet.bytes().size()) * 1e3 / settings_.flow_megabytes);
+  const std::int64_t waits_ns = std::max(free_ns - now_ns, std::int64_t{0}) + own_ns;
+  if (waits_ns <= kLongestLineNs) free_ns = now_ns + waits_ns;
+  return waits_ns;
 }
 
 void Faults::alter(Packet& packet) {

@@ -51,15 +51,17 @@ class Faults {
     // Packets with fewer bytes of payload are not flipped.
     std::size_t flip_bytes = 1;
     double delay_ms = 0, jitter_ms = 0;
-    double largest_bytes = 0;  // 0: any
-    double forget_s = 0;       // 0: never
-    int resets = 0;            // still to send
-    std::set<int> cut;         // hosts
+    double largest_bytes = 0;   // 0: any
+    double flow_megabytes = 0;  // a second, of each connection's direction; 0: any
+    double forget_s = 0;        // 0: never
+    int resets = 0;             // still to send
+    std::set<int> cut;          // hosts
     std::set<std::pair<int, int>> cut_ways;
   };
 
   bool stops(const Packet& packet, std::int64_t now_ns);
   bool forgotten(const Packet& packet, std::int64_t now_ns);
+  std::int64_t time_in_line(const Packet& packet, std::int64_t now_ns);
   void alter(Packet& packet);
   bool happens(double share) { return share > 0 && std::uniform_real_distribution<>()(random_) < share; }
   std::size_t any_of(std::size_t first, std::size_t last) {
@@ -73,6 +75,8 @@ class Faults {
   // The time of each connection's last packet, which `forget_s` needs.
   std::map<Connection, std::int64_t> last_ns_;
   std::set<Connection> forgotten_;
+  // The time when the last packet of a connection, from this host, has gone.
+  std::map<std::pair<Connection, int>, std::int64_t> free_ns_;
 };
 
 }  // namespace wreath::wire
