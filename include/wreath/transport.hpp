@@ -41,7 +41,8 @@ struct TransportContext {
   std::string_view faults = {};  // DebugOptions::faults
   bool single_copy = false;      // ranks read each other's memory through the kernel
   std::int64_t stall_ms = 0;     // Timeouts::stall_ms
-  std::size_t streams = 1;       // of a link, where the row needs them
+  // A link has so many, where the row needs them. 0 means one, to which a link between hosts may add others.
+  std::size_t streams = 1;
 };
 
 // Both ends of a link map memory of one process or of one host. With None a wire carries the bytes.

@@ -181,8 +181,9 @@ inline constexpr std::array kSettings{
     SettingRow{
         Setting::SocketInterface, "WREATH_SOCKET_IFNAME", "",
         "network interfaces, by prefix: eth,ib; =eth0 is that one, ^docker all others; empty: the one to rank 0"},
-    SettingRow{Setting::TcpSockets, "WREATH_TCP_SOCKETS", "1",
-               "sockets to each peer over tcp: several take turns on the interfaces, or several ways through a network",
+    SettingRow{Setting::TcpSockets, "WREATH_TCP_SOCKETS", "auto",
+               "sockets to each peer over tcp, in turns over the interfaces; auto: 1, and between hosts up to 4 where "
+               "measuring shows a gain",
                1, 8},
     SettingRow{Setting::Hca, "WREATH_HCA", "",
                "RDMA adapters, by prefix: mlx5; =mlx5_0:1 is that port, ^mlx5_3 all others; empty: the fastest, then "

@@ -65,6 +65,14 @@ Status fill_single_copy(std::size_t& field) {
   return {};
 }
 
+Status fill_sockets(std::int64_t& field) {
+  if (field != 0 || setting_text(Setting::TcpSockets) == "auto") return {};
+  const auto value = setting_integer(Setting::TcpSockets);
+  if (!value) return invalid_argument(value.error().message + ", or auto");
+  field = *value;
+  return {};
+}
+
 Status fill_from_environment(Timeouts& timeouts) {
   const Timeouts untouched;
   WREATH_TRY(fill_integer(timeouts.bootstrap_ms, untouched.bootstrap_ms, Setting::BootstrapTimeoutMs));
@@ -210,7 +218,7 @@ Result<AgreedOptions> complete_options(const CommunicatorOptions& options) {
   warn_unknown_settings();
   AgreedOptions complete = options;
   WREATH_TRY(fill_from_environment(complete));
-  WREATH_TRY(fill_integer(complete.tcp_sockets, std::int64_t{1}, Setting::TcpSockets));
+  WREATH_TRY(fill_sockets(complete.tcp_sockets));
   WREATH_TRY(check(complete));
   for (const auto timeout : kTimeouts) complete.timeouts.*timeout = std::min(complete.timeouts.*timeout, kLongestMs);
   return complete;
@@ -292,9 +300,9 @@ Result<AgreedOptions> decode_options(const std::string& text) {
   }
   WREATH_TRY(check(options));
   const SettingRow& sockets = row(Setting::TcpSockets);
-  if (options.tcp_sockets < sockets.minimum || options.tcp_sockets > sockets.maximum) {
-    return invalid_argument(fmt::format("tcp_sockets = {}: must be between {} and {}", options.tcp_sockets,
-                                        sockets.minimum, sockets.maximum));
+  if (options.tcp_sockets < 0 || options.tcp_sockets > sockets.maximum) {
+    return invalid_argument(fmt::format("tcp_sockets = {}: must be between {} and {}, or 0 for auto",
+                                        options.tcp_sockets, sockets.minimum, sockets.maximum));
   }
   auto rules = MeasuredRules::parse(measured);
   if (!rules) return Error{ErrorCode::StartupFailed, fmt::format("rank 0's tuning: {}", rules.error().message), 0};

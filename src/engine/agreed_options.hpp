@@ -15,7 +15,7 @@ struct AgreedOptions : CommunicatorOptions {
   AgreedOptions(CommunicatorOptions options)  // NOLINT(google-explicit-constructor)
       : CommunicatorOptions(std::move(options)) {}
   MeasuredRules measured;
-  std::int64_t tcp_sockets = 1;  // of a link
+  std::int64_t tcp_sockets = 0;  // of a link; 0: automatic
 };
 
 }  // namespace wreath

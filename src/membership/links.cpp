@@ -59,7 +59,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   const TransportContext context{
       links->self_, membership.ranks,          shape,  links->segment_.get(), options.debug.faults,
       single_copy,  options.timeouts.stall_ms, streams};
-  links->streams_ = streams;
+  links->streams_ = std::max<std::size_t>(streams, 1);
   WREATH_TRY(links->make_transports(context, options));
   links->links_.resize(static_cast<std::size_t>(membership.ranks));
   links->wires_.resize(static_cast<std::size_t>(membership.ranks));

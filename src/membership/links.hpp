@@ -38,7 +38,7 @@ class Links {
  public:
   // Makes this rank's segment and the transports that `options` allow. With `single_copy`, ranks may read each other's
   // memory. `device` is empty where the rank has none, or its options do not let peers map its memory. A link over
-  // streams has `streams` of them.
+  // streams has `streams` of them, as TransportContext says.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy,
                                                DeviceSegments device = {}, std::size_t streams = 1);

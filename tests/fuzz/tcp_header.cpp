@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   std::memcpy(source, data, sizeof source);
   const auto try_all = [&source] {
     for (const bool checked : {false, true}) {
-      for (const auto framing : {wreath::Framing::Whole, wreath::Framing::Parts}) try_decode(source, checked, framing);
+      for (const auto framing : {wreath::Framing::Whole, wreath::Framing::Parts, wreath::Framing::Either})
+        try_decode(source, checked, framing);
     }
   };
   try_all();

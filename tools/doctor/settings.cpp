@@ -58,6 +58,10 @@ std::string stream_complaint(Setting setting) {
   return setting_text(setting) == "auto" ? std::string() : bytes_complaint(setting);
 }
 
+std::string sockets_complaint(Setting setting) {
+  return setting_text(setting) == "auto" ? std::string() : integer_complaint(setting);
+}
+
 struct SettingForm {
   Setting setting;
   std::string (*complaint)(Setting);
@@ -84,7 +88,7 @@ constexpr SettingForm kForms[] = {
     {Setting::SpareRanks, &integer_complaint},
     {Setting::JoinNumber, &integer_complaint},
     {Setting::Port, &ports_complaint},
-    {Setting::TcpSockets, &integer_complaint},
+    {Setting::TcpSockets, &sockets_complaint},
     {Setting::Rails, &integer_complaint},
     {Setting::IbGidIndex, &integer_complaint},
     {Setting::IbTimeout, &integer_complaint},

@@ -10,12 +10,15 @@
 namespace wreath {
 namespace {
 
+// Returns whether a frame has the whole of a large message.
+bool is_whole(const WireHeader& header) { return header.bytes > kCopiedBytes && !is_part(header.kind); }
+
 // Returns the bit of a frame's payload among the parts of its message.
 std::uint32_t part_bit(const WireHeader& header) { return 1U << (is_part(header.kind) ? header.credit : 0); }
 
-// Returns the bits of all parts.
-std::uint32_t all_parts(std::uint32_t bytes, const FifoShape& shape) {
-  return bytes <= kCopiedBytes ? 1U : ~0U >> (kMostMessageParts - parts_of(bytes, shape));
+// Returns the bits of all parts. A message that comes as one frame has one part.
+std::uint32_t all_parts(std::uint32_t bytes, bool whole, const FifoShape& shape) {
+  return whole || bytes <= kCopiedBytes ? 1U : ~0U >> (kMostMessageParts - parts_of(bytes, shape));
 }
 
 Error no_room(const WireHeader& header, const WireWindow& window) {
@@ -29,8 +32,6 @@ Error no_room(const WireHeader& header, const WireWindow& window) {
 RailInbox::RailInbox(WireLanes& lanes)
     : lanes_(lanes), mask_(window_messages(lanes.shape()) - 1), places_(lanes.shape().lanes) {
   for (std::uint16_t i = 0; i < lanes.shape().lanes; ++i) {
-    places_[i].owners.resize(lanes.shape().slot_count);
-    places_[i].messages.resize(window_messages(lanes.shape()));
     lanes[i].recv.landing = &places_[i].landing;
   }
 }
@@ -39,8 +40,13 @@ Status RailInbox::check(const WireHeader& header) const {
   const WireWindow& window = lanes_[header.lane].received;
   if (precedes(header.sequence, window.end())) return {};  // it comes again
   if (header.sequence - window.begin() > mask_) return no_room(header, window);
-  const Message& known = places_[header.lane].messages[header.sequence & mask_];
-  if (!known.under_way) return {};
+  const std::vector<Message>& messages = places_[header.lane].messages;
+  if (messages.empty() || !messages[header.sequence & mask_].under_way) return {};
+  const Message& known = messages[header.sequence & mask_];
+  // Its place is given to one frame, so no other one may come beside it.
+  if (known.whole || is_whole(header)) {
+    return bad_field("sequence", header, header.sequence, "but this message comes already, and not in parts");
+  }
   if (known.bytes != header.bytes) {
     return bad_field("bytes", header, header.bytes, fmt::format("in another part it was {}", known.bytes));
   }
@@ -56,11 +62,16 @@ Result<std::byte*> RailInbox::place(const WireHeader& header) {
     owe(header.lane);
     return nullptr;
   }
+  Lane& lane = places_[header.lane];
+  if (lane.messages.empty()) {
+    lane.owners.resize(lanes_.shape().slot_count);
+    lane.messages.resize(window_messages(lanes_.shape()));
+  }
   Message& known = message(header.lane, header.sequence);
   if (!known.under_way) {
     auto target = new_place(header);
     if (!target) return target;
-    known = {true, header.bytes, header.signature, 0, *target};
+    known = {true, is_whole(header), header.bytes, header.signature, 0, *target};
   }
   if ((known.here & part_bit(header)) != 0) return nullptr;
   return known.target + range(header, lanes_.shape()).offset;
@@ -94,7 +105,7 @@ void RailInbox::add(const WireHeader& header) {
   WireLane& lane = lanes_[header.lane];
   for (;;) {
     Message& next = message(header.lane, lane.received.end());
-    if (!next.under_way || next.here != all_parts(next.bytes, lanes_.shape())) return;
+    if (!next.under_way || next.here != all_parts(next.bytes, next.whole, lanes_.shape())) return;
     next.under_way = false;
     SlotHeader slot{};
     slot.sequence = lane.received.end();
@@ -103,7 +114,8 @@ void RailInbox::add(const WireHeader& header) {
     slot.signature = next.signature;
     slot.bytes = next.bytes;
     lane.publish_received(slot, next.target);
-    if (next.bytes > kCopiedBytes) owe(header.lane);
+    // The sender of a whole message has given its memory back.
+    if (next.bytes > kCopiedBytes && !next.whole) owe(header.lane);
   }
 }
 

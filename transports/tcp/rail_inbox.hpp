@@ -35,12 +35,13 @@ class RailInbox {
   // A message of which a part has come.
   struct Message {
     bool under_way = false;
+    bool whole = false;  // it comes as one frame, though it is large
     std::uint32_t bytes = 0;
     std::uint32_t signature = 0;
     std::uint32_t here = 0;  // a bit for each part
     std::byte* target = nullptr;
   };
-  // The memory has a place for each message of a lane's window.
+  // The memory has a place for each message of a lane's window. The vectors are empty before the first message.
   struct Lane {
     LocalMemory small;
     LocalMemory large;

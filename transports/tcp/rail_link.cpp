@@ -1,4 +1,4 @@
-// Moves messages over all rails, and drops rails that are lost: see rail_link.hpp.
+// Moves messages over all rails: see rail_link.hpp.
 #include "transports/tcp/rail_link.hpp"
 
 #include <fmt/format.h>
@@ -10,20 +10,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "src/base/clock.hpp"
-#include "src/base/log.hpp"
-#include "transports/tcp/streams.hpp"
+#include "transports/tcp/rail.hpp"
 
 namespace wreath {
 namespace {
-
-// A rail is looked at so often while nothing moves.
-constexpr std::int64_t kRailLookNs = 100 * kNsPerMs;
-// A loss is said so long after it. When a peer leaves, all rails end within this time, and that is no loss.
-constexpr std::int64_t kRailSayNs = 1000 * kNsPerMs;
-// A rail that is lost sooner after it was replaced waits longer, up to a minute, for the next socket.
-constexpr std::int64_t kRailSteadyNs = 60'000 * kNsPerMs;
-constexpr std::int64_t kLongestRailPauseNs = 60'000 * kNsPerMs;
 
 // Returns "eth0 + eth1" or "eth0 (3 sockets)".
 std::string listed(const std::vector<std::string>& interfaces) {
@@ -37,55 +27,6 @@ std::string listed(const std::vector<std::string>& interfaces) {
 }
 
 }  // namespace
-
-// Reads one rail.
-class RailLink::Receiver final : public FrameReader {
- public:
-  Receiver(int socket, RailLink& link)
-      : FrameReader(socket, link.lanes_.shape(), Framing::Parts, *link.counts_), link_(link) {}
-
- private:
-  Status check(const WireHeader& header) const override {
-    if (has_message(header.kind)) WREATH_TRY(link_.inbox_.check(header));
-    return link_.sender_.check(header);
-  }
-  void take_report(const WireHeader& header) override { link_.sender_.take_report(header); }
-  Result<std::byte*> destination(const WireHeader& header) override { return link_.inbox_.place(header); }
-  void take_payload(const WireHeader& header, const std::byte*) override;
-
-  RailLink& link_;
-};
-
-struct RailLink::Rail {
-  Rail(std::uint8_t its_number, RailSocket own, RailLink& link)
-      : number(its_number),
-        socket(std::move(own.socket)),
-        interface(std::move(own.interface)),
-        addresses{local_address(socket.get()), peer_address(socket.get())},
-        first(addresses),
-        name(fmt::format("{}{}to {}", interface, interface.empty() ? "" : " ", addresses.remote.text())),
-        batch(socket.get(), *link.counts_),
-        receiver(socket.get(), link) {}
-
-  // Returns whether a lost socket can be replaced: others have no addresses.
-  bool can_return() const { return first.known(); }
-
-  std::uint8_t number;
-  Fd socket;  // empty once the rail is lost
-  std::string interface;
-  RailAddresses addresses;
-  RailAddresses first;  // of its first socket: they name the rail while it has none
-  std::string name;
-  FrameBatch batch;
-  Receiver receiver;
-  std::string why;  // it was lost
-  std::int64_t lost_ns = 0;
-  bool said = false;
-  std::optional<RailReturn> replacement;  // while the rail is lost
-  // The socket replaced another one then, after this pause.
-  std::int64_t replaced_ns = 0;
-  std::int64_t pause_ns = 0;
-};
 
 // A part may be under way on several rails, each of which may be lost in the middle of it. All of them write the same
 // bytes to its place until it is whole by one of them. The others' rest is thrown away then, since the place may soon
@@ -102,13 +43,26 @@ void RailLink::Receiver::take_payload(const WireHeader& header, const std::byte*
 Result<std::unique_ptr<RailLink>> RailLink::make(Rank self, Rank peer, std::vector<RailSocket> sockets,
                                                  const FifoShape& shape, std::shared_ptr<TcpCounts> counts,
                                                  bool same_host) {
-  Fd events = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
-  if (!events) return os_error("wait for several sockets", errno);
-  std::unique_ptr<RailLink> link(
-      new RailLink(self, peer, std::move(sockets), shape, std::move(events), std::move(counts)));
+  std::unique_ptr<RailLink> link(new RailLink(self, peer, std::move(sockets), shape, std::move(counts)));
   link->same_host_ = same_host;
-  for (const auto& rail : link->rails_) WREATH_TRY(link->watch(rail->socket.get()));
+  if (link->growth_) {
+    link->sender_.keep(false);
+  } else {
+    WREATH_TRY(link->watch_all());
+  }
   return link;
+}
+
+Status RailLink::watch_all() {
+  events_ = Fd::of_process(::epoll_create1(EPOLL_CLOEXEC));
+  if (!events_) return os_error("wait for several sockets", errno);
+  for (const auto& rail : rails_) {
+    const Status watched = watch(rail->socket.get());
+    if (watched) continue;
+    events_ = Fd();
+    return watched;
+  }
+  return {};
 }
 
 Status RailLink::watch(int socket) const {
@@ -118,7 +72,7 @@ Status RailLink::watch(int socket) const {
   return os_error("wait for several sockets", errno);
 }
 
-RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape, Fd events,
+RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const FifoShape& shape,
                    std::shared_ptr<TcpCounts> counts)
     : self_(self),
       peer_(peer),
@@ -126,8 +80,10 @@ RailLink::RailLink(Rank self, Rank peer, std::vector<RailSocket> sockets, const 
       lanes_(shape),
       inbox_(lanes_),
       sender_(lanes_, inbox_, sockets.size(), *counts_),
-      events_(std::move(events)),
-      alive_(sockets.size()) {
+      alive_(sockets.size()),
+      carriers_(sockets.size()),
+      opening_(self < peer) {
+  if (sockets.size() == 1) growth_.emplace();
   for (RailSocket& each : sockets) {
     rails_.push_back(std::make_unique<Rail>(static_cast<std::uint8_t>(rails_.size()), std::move(each), *this));
   }
@@ -156,7 +112,7 @@ Result<std::size_t> RailLink::progress(bool expecting) {
     moved += *received;
   }
   moved += std::exchange(moved_, 0);
-  if (moved > 0 && alive_ == rails_.size()) return moved;
+  if (moved > 0 && alive_ == rails_.size() && !growth_) return moved;
   const auto drained = look_after_rails();
   if (!drained) return fail(drained.error());
   if (alive_ == 0 && moved + *drained == 0) return fail(*last_loss_);
@@ -185,11 +141,18 @@ Result<std::size_t> RailLink::send_all() {
 
 // Sends the rest of a rail's batch, or else a new one.
 Result<std::size_t> RailLink::send(Rail& rail) {
-  if (rail.batch.unsent() == 0) WREATH_TRY(sender_.gather(rail.number, rail.batch));
+  if (rail.batch.unsent() == 0 && carries(rail)) WREATH_TRY(sender_.gather(rail.number, rail.batch));
   if (rail.batch.unsent() == 0) return std::size_t{0};
   const auto sent = rail.batch.send();
-  if (sent && rail.batch.unsent() == 0) sender_.on_sent(rail.number);
+  if (sent) sender_.on_sent(rail.number, rail.batch.sent());
   return sent;
+}
+
+// Where all rails that should carry messages are lost, the others do.
+bool RailLink::carries(const Rail& rail) const {
+  return rail.number < carriers_ ||
+         std::none_of(rails_.begin(), rails_.begin() + static_cast<std::ptrdiff_t>(carriers_),
+                      [](const auto& each) { return static_cast<bool>(each->socket); });
 }
 
 Result<std::size_t> RailLink::receive_all() {
@@ -203,100 +166,6 @@ Result<std::size_t> RailLink::receive_all() {
     moved += *counted;
   }
   return moved;
-}
-
-// Closes a rail. What it and the others have received counts, and the bytes are returned.
-Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
-  std::size_t moved = 0;
-  for (bool more = true; more;) {
-    const auto received = rail.receiver.receive_some();
-    if (!received && !rail.receiver.stream_ended()) return received;
-    more = received && *received > 0;
-    if (more) moved += *received;
-  }
-  rail.socket = Fd();
-  rail.batch.clear();
-  rail.why = error.message;
-  rail.lost_ns = now_ns();
-  if (rail.can_return()) {
-    // A way that loses what is large takes a new socket at once, and each time a message waits for its loss.
-    const bool soon = rail.replaced_ns != 0 && rail.lost_ns - rail.replaced_ns < kRailSteadyNs;
-    rail.pause_ns = soon ? std::clamp(2 * rail.pause_ns, kRailSayNs, kLongestRailPauseNs) : 0;
-    rail.replacement.emplace(rail.first, self_ < peer_, rail.lost_ns + rail.pause_ns);
-    // A socket that was reset at once has no address.
-    if (rail.addresses.known()) words_.emplace_back(RailLost{rail.addresses});
-  }
-  last_loss_ = error;
-  --alive_;
-  sender_.on_lost(rail.number);
-  inbox_.owe_all();
-  const auto others = receive_all();
-  if (!others) return others;
-  return moved + *others;
-}
-
-// A rail whose bytes nobody acknowledges is lost, while another one is left. The control connection tells of a peer
-// that is lost as a whole.
-Result<std::size_t> RailLink::look_after_rails() {
-  std::size_t moved = 0;
-  const std::int64_t now = now_ns();
-  say_losses(now);
-  if (now - looked_ns_ < kRailLookNs) return moved;
-  looked_ns_ = now;
-  replace_lost(now);
-  for (const auto& rail : rails_) {
-    if (alive_ < 2 || !rail->socket || !lost_for_good(rail->socket.get())) continue;
-    const auto received = lose(*rail, {ErrorCode::PeerLost, "no answer"});
-    if (!received) return received;
-    moved += *received;
-  }
-  return moved;
-}
-
-// Names a lost socket once others have gone on without it, for a peer that leaves closes all of its sockets.
-void RailLink::say_losses(std::int64_t now_ns) {
-  const LogRank log_rank(self_);
-  for (const auto& rail : rails_) {
-    if (alive_ == 0 || rail->socket || rail->said || now_ns - rail->lost_ns < kRailSayNs) continue;
-    rail->said = true;
-    {
-      const std::lock_guard lock(path_mutex_);
-      lost_.push_back(rail->interface);
-    }
-    log_warning("tcp link to rank {}: the socket {} is lost: {}; its messages go over the other {}", peer_, rail->name,
-                rail->why, alive_ == 1 ? "one" : std::to_string(alive_));
-  }
-}
-
-// A rail whose loss was said may come back. Where a new socket fails at once, the ends try again later.
-void RailLink::replace_lost(std::int64_t now_ns) {
-  for (const auto& rail : rails_) {
-    if (!rail->replacement || !rail->said) continue;
-    std::optional<RailWord> word;
-    std::optional<Fd> socket = rail->replacement->step(now_ns, word);
-    if (word) words_.push_back(*word);
-    if (!socket) continue;
-    const Status taken = take_back(*rail, *std::move(socket));
-    if (!taken) log_info("{}", taken.error().message);
-  }
-}
-
-// Begins anew with another socket. The peer may have sent over it already.
-Status RailLink::take_back(Rail& rail, Fd socket) {
-  set_stream_options(socket.get());
-  WREATH_TRY(prepare_stream(socket.get(), peer_, same_host_, true));
-  WREATH_TRY(watch(socket.get()));
-  auto fresh = std::make_unique<Rail>(rail.number, RailSocket{std::move(socket), rail.interface}, *this);
-  fresh->first = rail.first;
-  fresh->replaced_ns = now_ns();
-  fresh->pause_ns = rail.pause_ns;
-  ++alive_;
-  const LogRank log_rank(self_);
-  log_warning("tcp link to rank {}: the socket {} replaces the one that was lost", peer_, fresh->name);
-  const std::lock_guard lock(path_mutex_);
-  lost_.erase(std::find(lost_.begin(), lost_.end(), rail.interface));
-  rails_[rail.number] = std::move(fresh);
-  return {};
 }
 
 std::optional<Offer> RailLink::take_word() {
@@ -313,21 +182,9 @@ Status RailLink::on_word(Offer word) {
   return taken ? taken : Status(fail(taken.error()));
 }
 
-// Words about a socket that has been replaced, or whose addresses a network changes, are of no use.
-Status RailLink::take(const RailWord& word) {
-  const auto* const awaited = std::get_if<RailAwaited>(&word);
-  const RailAddresses& theirs = awaited == nullptr ? std::get<RailLost>(word).socket : awaited->socket;
-  for (const auto& rail : rails_) {
-    const RailAddresses& own = awaited == nullptr ? rail->addresses : rail->first;
-    if (!rail->can_return() || !own.is_other_end_of(theirs)) continue;
-    if (rail->socket) {
-      const auto received = lose(*rail, {ErrorCode::PeerLost, "the peer has lost it"});
-      if (!received) return received.error();
-      moved_ += *received;
-    }
-    if (awaited != nullptr) rail->replacement->on_awaited(*awaited, now_ns());
-  }
-  return {};
+int RailLink::descriptor() const {
+  if (events_) return events_.get();
+  return broken_ ? -1 : rails_.front()->socket.get();
 }
 
 bool RailLink::send_blocked() const {
@@ -343,7 +200,7 @@ bool RailLink::closing_loses_data() const {
 
 bool RailLink::arm() {
   std::array<epoll_event, 16> events;
-  while (::epoll_wait(events_.get(), events.data(), events.size(), 0) == static_cast<int>(events.size())) {
+  while (events_ && ::epoll_wait(events_.get(), events.data(), events.size(), 0) == static_cast<int>(events.size())) {
   }
   armed_ = true;
   return true;

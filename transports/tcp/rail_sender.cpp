@@ -19,13 +19,12 @@ RailSender::RailSender(WireLanes& lanes, RailInbox& inbox, std::size_t rails, Tc
       mask_(window_messages(lanes.shape()) - 1),
       out_(lanes.shape().lanes),
       batches_(rails) {
-  for (Lane& lane : out_) {
-    lane.messages.resize(window_messages(lanes.shape()));
-    lane.arrived = lanes.shape().first_sequence;
-  }
+  for (Lane& lane : out_) lane.arrived = lanes.shape().first_sequence;
 }
 
-bool RailSender::full(const FrameBatch& batch) { return batch.bytes() >= kBatchBytes || !batch.has_room(); }
+bool RailSender::full(const FrameBatch& batch) const {
+  return batch.bytes() >= (keeps_ ? kBatchBytes : kWholeBatchBytes) || !batch.has_room();
+}
 
 // Takes one part of each lane in turn, so that no lane waits for another's queue.
 Status RailSender::gather(std::uint8_t rail, FrameBatch& batch) {
@@ -72,12 +71,17 @@ Status RailSender::begin(WireLane& lane, const SlotHeader& slot) {
   Lane& out = out_[number];
   const auto header = header_of(slot, number, lanes_.shape());
   if (!header) return header.error();
+  if (out.messages.empty()) out.messages.resize(window_messages(lanes_.shape()));
   Message& next = message(number, slot.sequence);
   next.data = address_of(slot);
   next.bytes = slot.bytes;
   next.signature = slot.signature;
+  next.kept = keeps_;
   next.in_batches = 0;
-  if (slot.bytes <= kCopiedBytes) {
+  if (slot.bytes > kCopiedBytes) {
+    large_begun_ += slot.bytes;
+    out.large_end = slot.sequence + 1;
+  } else if (keeps_) {
     WREATH_TRY(out.copies.allocate(window_messages(lanes_.shape()) * kCopiedBytes));
     std::byte* const copy = out.copies.data() + (slot.sequence & mask_) * kCopiedBytes;
     if (slot.bytes > 0) std::memcpy(copy, next.data, slot.bytes);
@@ -100,19 +104,20 @@ void RailSender::add(std::uint8_t rail, FrameBatch& batch, const Piece& piece) {
   header.signature = own.signature;
   header.bytes = own.bytes;
   own.rails[piece.part] = rail;
-  if (own.bytes <= kCopiedBytes) {
+  const bool large = own.bytes > kCopiedBytes;
+  if (large && own.kept) {
+    header.kind = checked ? FrameKind::CheckedPart : FrameKind::Part;
+    header.credit = piece.part;
+  } else {
     header.kind = checked ? FrameKind::Checked : FrameKind::Data;
     take_credit(lanes_, header);
-    batch.add(header, own.data, own.bytes);
-    return;
   }
-  header.kind = checked ? FrameKind::CheckedPart : FrameKind::Part;
-  header.credit = piece.part;
   const PartRange part = range(header, lanes_.shape());
-  header.padding = padding_for(own.data + part.offset);
-  batch.add(header, own.data + part.offset, part.bytes);
+  if (large) header.padding = padding_for(own.data + part.offset);
+  const std::size_t end = batch.add(header, own.data + part.offset, part.bytes);
+  if (!large) return;
   ++own.in_batches;
-  batches_[rail].push_back(piece);
+  batches_[rail].push_back({piece, end});
 }
 
 // Tells the peer at once of large messages that have arrived, since its call waits for that. Credit is told when half
@@ -140,26 +145,31 @@ void RailSender::add_report(FrameBatch& batch, WireLane& lane) {
   batch.add_credit(header);
 }
 
-void RailSender::on_sent(std::uint8_t rail) {
-  for (const Piece& piece : batches_[rail]) {
+void RailSender::on_sent(std::uint8_t rail, std::size_t bytes) {
+  std::deque<Held>& held = batches_[rail];
+  for (; !held.empty() && held.front().end <= bytes; held.pop_front()) {
+    const Piece& piece = held.front().piece;
     --message(piece.lane, piece.sequence).in_batches;
     release(piece.lane);
   }
-  batches_[rail].clear();
 }
 
-void RailSender::on_lost(std::uint8_t rail) {
-  on_sent(rail);
+bool RailSender::on_lost(std::uint8_t rail) {
+  on_sent(rail, SIZE_MAX);
+  bool all_kept = true;
   for (std::uint16_t lane = 0; lane < out_.size(); ++lane) {
     const std::uint32_t end = lanes_[lane].sent.end();
     for (std::uint32_t sequence = out_[lane].arrived; sequence != end; ++sequence) {
       const Message& own = message(lane, sequence);
       const std::uint32_t taken = sequence == whole_end(lane) ? out_[lane].next_part : parts(own);
       for (std::uint32_t part = 0; part < taken; ++part) {
-        if (own.rails[part] == rail) again_.push_back({lane, sequence, part});
+        if (own.rails[part] != rail) continue;
+        if (own.kept) again_.push_back({lane, sequence, part});
+        all_kept = all_kept && own.kept;
       }
     }
   }
+  return all_kept;
 }
 
 // A report may be late, since rails have their own order. One that says less than an earlier one is no news.
@@ -179,9 +189,14 @@ void RailSender::take_report(const WireHeader& header) {
   if (is_part(header.kind)) return;
   WireWindow& window = lanes_[header.credit_lane].sent;
   if (precedes(window.begin(), header.credit)) window.remove_before(header.credit);
-  std::uint32_t& arrived = out_[header.credit_lane].arrived;
-  if (precedes(arrived, header.credit)) arrived = header.credit;
-  if (header.kind == FrameKind::Arrival && precedes(arrived, header.sequence)) arrived = header.sequence;
+  Lane& lane = out_[header.credit_lane];
+  const bool arrival = header.kind == FrameKind::Arrival && precedes(header.credit, header.sequence);
+  const std::uint32_t end = arrival ? header.sequence : header.credit;
+  for (; precedes(lane.arrived, end); ++lane.arrived) {
+    const std::uint32_t bytes = message(header.credit_lane, lane.arrived).bytes;
+    if (bytes > kCopiedBytes) large_arrived_ += bytes;
+  }
+  if (lane.large_end && !precedes(lane.arrived, *lane.large_end)) lane.large_end.reset();
   release(header.credit_lane);
 }
 
@@ -192,7 +207,7 @@ void RailSender::release(std::uint16_t number) {
   std::uint32_t at = consumed;
   for (const std::uint32_t end = whole_end(number); at != end; ++at) {
     const Message& own = lane.messages[at & mask_];
-    if (own.bytes > kCopiedBytes && (own.in_batches > 0 || !precedes(at, lane.arrived))) break;
+    if (own.bytes > kCopiedBytes && (own.in_batches > 0 || (own.kept && !precedes(at, lane.arrived)))) break;
   }
   if (at != consumed) store_release(consumed, at);
 }
@@ -203,7 +218,12 @@ bool RailSender::waits() const {
 }
 
 std::uint32_t RailSender::parts(const Message& message) const {
-  return message.bytes <= kCopiedBytes ? 1 : parts_of(message.bytes, lanes_.shape());
+  return message.bytes <= kCopiedBytes || !message.kept ? 1 : parts_of(message.bytes, lanes_.shape());
+}
+
+bool RailSender::large_under_way() const {
+  return std::ranges::any_of(lanes_.used(),
+                             [&](const WireLane* lane) { return out_[lane->send.lane].large_end.has_value(); });
 }
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// A word is its kind, the two addresses of the socket, and what is new.
+// A word is its kind, the two addresses of a socket or two numbers, and what is new.
 #include "transports/tcp/rail_words.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,8 @@
 namespace wreath {
 namespace {
 
-enum class Kind : std::uint8_t { Lost = 1, Awaited = 2 };
+// The kinds are in the order of RailWord.
+enum class Kind : std::uint8_t { Lost = 1, Awaited, Offered, Unneeded, Count };
 
 void write(Writer& writer, const SocketAddress& address) {
   writer.number(static_cast<std::uint8_t>(address.ip_bytes().size()));
@@ -41,16 +42,26 @@ bool RailAddresses::is_other_end_of(const RailAddresses& theirs) const {
 }
 
 Offer encode_rail_word(const RailWord& word) {
-  const auto* const awaited = std::get_if<RailAwaited>(&word);
-  const RailAddresses& socket = awaited == nullptr ? std::get<RailLost>(word).socket : awaited->socket;
   Writer writer;
-  writer.number(static_cast<std::uint8_t>(awaited == nullptr ? Kind::Lost : Kind::Awaited));
-  write(writer, socket.local);
-  write(writer, socket.remote);
-  if (awaited != nullptr) {
-    writer.number(awaited->port);
-    writer.raw(awaited->secret);
-    writer.raw(awaited->answer);
+  writer.number(static_cast<std::uint8_t>(word.index() + 1));
+  const auto write_socket = [&](const RailAddresses& socket) {
+    write(writer, socket.local);
+    write(writer, socket.remote);
+  };
+  if (const auto* const count = std::get_if<RailCount>(&word)) {
+    writer.number(count->wants);
+    writer.number(count->has);
+  } else if (const auto* const lost = std::get_if<RailLost>(&word)) {
+    write_socket(lost->socket);
+  } else if (const auto* const unneeded = std::get_if<RailUnneeded>(&word)) {
+    write_socket(unneeded->socket);
+  } else {
+    const auto* const offered = std::get_if<RailOffered>(&word);
+    const RailAwaited& awaited = offered != nullptr ? *offered : std::get<RailAwaited>(word);
+    write_socket(awaited.socket);
+    writer.number(awaited.port);
+    writer.raw(awaited.secret);
+    writer.raw(awaited.answer);
   }
   Offer encoded;
   encoded.bytes = writer.take();
@@ -59,14 +70,22 @@ Offer encode_rail_word(const RailWord& word) {
 
 Result<RailWord> decode_rail_word(std::span<const std::byte> bytes) {
   Reader reader(bytes);
-  const auto kind = reader.number<std::uint8_t>();
-  if (kind != static_cast<std::uint8_t>(Kind::Lost) && kind != static_cast<std::uint8_t>(Kind::Awaited)) {
-    return Error{ErrorCode::Mismatch, fmt::format("word: its kind is {}, must be 1 or 2", kind)};
+  const auto number = reader.number<std::uint8_t>();
+  const auto last = static_cast<std::uint8_t>(Kind::Count);
+  if (number < 1 || number > last) {
+    return Error{ErrorCode::Mismatch, fmt::format("word: its kind is {}, must be 1 to {}", number, last)};
   }
+  const auto kind = static_cast<Kind>(number);
+  RailCount count;
   RailAwaited word;
-  word.socket.local = read_address(reader);
-  word.socket.remote = read_address(reader);
-  if (kind == static_cast<std::uint8_t>(Kind::Awaited)) {
+  if (kind == Kind::Count) {
+    count.wants = reader.number<std::uint8_t>();
+    count.has = reader.number<std::uint8_t>();
+  } else {
+    word.socket.local = read_address(reader);
+    word.socket.remote = read_address(reader);
+  }
+  if (kind == Kind::Awaited || kind == Kind::Offered) {
     word.port = reader.number<std::uint16_t>();
     reader.raw(word.secret);
     reader.raw(word.answer);
@@ -74,8 +93,14 @@ Result<RailWord> decode_rail_word(std::span<const std::byte> bytes) {
   if (!reader.complete()) {
     return Error{ErrorCode::Mismatch, fmt::format("word: {} bytes are not its length", bytes.size())};
   }
-  if (kind == static_cast<std::uint8_t>(Kind::Lost)) return RailWord(RailLost{word.socket});
-  return RailWord(word);
+  switch (kind) {
+    case Kind::Lost: return RailWord(RailLost{word.socket});
+    case Kind::Awaited: return RailWord(word);
+    case Kind::Offered: return RailWord(RailOffered{word});
+    case Kind::Unneeded: return RailWord(RailUnneeded{word.socket});
+    case Kind::Count: break;
+  }
+  return RailWord(count);
 }
 
 }  // namespace wreath

@@ -1,5 +1,5 @@
-// The ends of a link over several sockets say to each other which sockets are lost, and where new ones are accepted.
-// All bytes here are a stranger's until decode_rail_word() has seen them.
+// The ends of a link over several sockets say to each other which sockets are lost, where new ones are accepted, and
+// how many they want. All bytes here are a stranger's until decode_rail_word() has seen them.
 #pragma once
 
 #include <array>
@@ -40,7 +40,19 @@ struct RailAwaited {
   RailSecret secret{};  // the one who connects says it
   RailSecret answer{};  // the one who waits says it then, and both use the socket
 };
-using RailWord = std::variant<RailLost, RailAwaited>;
+// The sender waits for one more rail, at that port of the local address of the rail that began with this socket.
+struct RailOffered : RailAwaited {};
+// The sender does not need this socket, which is that of the last rail: the receiver closes it.
+struct RailUnneeded {
+  RailAddresses socket;
+};
+// The sender wants so many rails, and has so many.
+struct RailCount {
+  std::uint8_t wants = 1;
+  std::uint8_t has = 1;
+  bool operator==(const RailCount&) const = default;
+};
+using RailWord = std::variant<RailLost, RailAwaited, RailOffered, RailUnneeded, RailCount>;
 
 Offer encode_rail_word(const RailWord& word);
 // Returns Mismatch with what is wrong where this is no word.

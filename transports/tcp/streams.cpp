@@ -31,12 +31,6 @@ Status set_tcp_options(int socket, Rank peer, bool same_host) {
   return {};
 }
 
-// Lets the kernel hold little that it has not sent, so that a rail takes no more than it can carry.
-void limit_unsent(int socket) {
-  constexpr int kBytes = 128 * 1024;
-  (void)::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kBytes, sizeof kBytes);
-}
-
 }  // namespace
 
 Status prepare_stream(int socket, Rank peer, bool same_host, bool rails) {
@@ -47,8 +41,13 @@ Status prepare_stream(int socket, Rank peer, bool same_host, bool rails) {
   const int domain = integer_option(socket, SO_DOMAIN);
   if (domain != AF_INET && domain != AF_INET6) return {};
   WREATH_TRY(set_tcp_options(socket, peer, same_host));
-  if (rails) limit_unsent(socket);
+  if (rails) limit_unsent(socket, true);
   return {};
+}
+
+void limit_unsent(int socket, bool limited) {
+  const int bytes = limited ? 128 * 1024 : 0;  // 0: as the system says
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
 }  // namespace wreath

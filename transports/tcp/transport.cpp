@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 #include <utility>
@@ -28,22 +29,24 @@ class TcpTransport : public Transport {
   Result<Offer> offer(const Endpoint&) override { return Offer{}; }
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
-    if (theirs.descriptors.size() < streams_) {
+    const std::size_t first_streams = std::max<std::size_t>(streams_, 1);
+    if (theirs.descriptors.size() < first_streams) {
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tcp link to rank {}: the offer holds {}", peer.rank,
-                               streams_ == 1 ? "no stream socket" : "too few stream sockets")};
+                               first_streams == 1 ? "no stream socket" : "too few stream sockets")};
     }
     std::vector<RailSocket> sockets;
-    for (std::size_t i = theirs.descriptors.size() - streams_; i < theirs.descriptors.size(); ++i) {
+    for (std::size_t i = theirs.descriptors.size() - first_streams; i < theirs.descriptors.size(); ++i) {
       auto made = prepare(Fd::of_process(std::exchange(theirs.descriptors[i], -1)), peer);
       if (!made) return made.error();
       sockets.push_back(std::move(*made));
     }
-    if (streams_ == 1) {
+    const bool same_host = peer.host == self_.host;
+    if (streams_ == 1 || (streams_ == 0 && same_host)) {
       return std::unique_ptr<Link>(std::make_unique<TcpLink>(peer.rank, std::move(sockets.front().socket), shape_,
                                                              std::move(sockets.front().interface), counts_));
     }
-    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_, counts_, peer.host == self_.host);
+    auto link = RailLink::make(self_.rank, peer.rank, std::move(sockets), shape_, counts_, same_host);
     if (!link) return link.error();
     return std::unique_ptr<Link>(std::move(*link));
   }

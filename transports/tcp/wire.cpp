@@ -46,7 +46,8 @@ Status check_length(const WireHeader& header, const FifoShape& shape) {
 
 // Returns the kind that a frame with a message must have.
 FrameKind kind_of(const WireHeader& header, const FifoShape& shape, Framing framing) {
-  if (framing == Framing::Parts && header.bytes > kCopiedBytes) {
+  const bool part = framing == Framing::Parts || (framing == Framing::Either && is_part(header.kind));
+  if (part && header.bytes > kCopiedBytes) {
     return shape.checked ? FrameKind::CheckedPart : FrameKind::Part;
   }
   return shape.checked ? FrameKind::Checked : FrameKind::Data;
@@ -116,7 +117,7 @@ Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, c
   const auto kind = static_cast<std::uint8_t>(header.kind);
   const auto last = static_cast<std::uint8_t>(framing == Framing::Whole ? FrameKind::Checked : FrameKind::Arrival);
   if (kind < 1 || kind > last) return bad_field("kind", kind, "must be 1 to", last);
-  if (framing == Framing::Parts && header.kind == FrameKind::Credit) {
+  if (framing != Framing::Whole && header.kind == FrameKind::Credit) {
     return bad_field("kind", kind, "over several sockets it must be", static_cast<std::uint64_t>(FrameKind::Arrival));
   }
   WREATH_TRY(check_length(header, shape));

@@ -27,8 +27,9 @@ enum class FrameKind : std::uint8_t {
 };
 
 // The frames of a link. Whole: the first three kinds, over one socket. Parts: over several sockets, where messages come
-// in any order; large ones are Part or CheckedPart, and Arrival stands for Credit.
-enum class Framing : std::uint8_t { Whole, Parts };
+// in any order; large ones are Part or CheckedPart, and Arrival stands for Credit. Either: as Parts, but a large
+// message may also come whole, since the link has one socket at times.
+enum class Framing : std::uint8_t { Whole, Parts, Either };
 
 struct WireHeader {
   FrameKind kind = FrameKind::Data;

@@ -58,6 +58,42 @@ WREATH_ROLE(until_whole) {
   return 0;
 }
 
+// Makes large calls for some seconds, and says how much one carried in the last third of the time. The line "over"
+// names the ways to the ranks of the other host.
+WREATH_ROLE(for_seconds) {
+  if (!Network::enter(child.text("host"))) return 98;
+  auto communicator = Communicator::create_from_environment(child.options());
+  if (!communicator) return child.failed(communicator.error());
+  const int ranks = communicator->ranks();
+  const std::int64_t all_ns = child.number("seconds") * 1000 * kNsPerMs;
+  const std::int64_t start_ns = now_ns();
+  std::int64_t measured_since_ns = 0;
+  double bytes = 0;
+  std::vector<float> buffer(1 << 19);
+  for (float goes_on = 1; goes_on == 1;) {
+    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<float>(i % 1000);
+    if (const Status status = communicator->all_reduce(std::span<float>(buffer)); !status)
+      return child.failed(status.error());
+    for (std::size_t i = 0; i < buffer.size(); ++i) {
+      if (buffer[i] != static_cast<float>(ranks) * static_cast<float>(i % 1000)) return 1;
+    }
+    if (measured_since_ns > 0) bytes += static_cast<double>(buffer.size() * sizeof(float));
+    if (measured_since_ns == 0 && now_ns() - start_ns > all_ns * 2 / 3) measured_since_ns = now_ns();
+    goes_on = now_ns() - start_ns < all_ns ? 1 : 0;
+    if (const Status status = communicator->all_reduce(std::span<float>(&goes_on, 1), ReduceOp::Min); !status)
+      return child.failed(status.error());
+  }
+  const double seconds = static_cast<double>(now_ns() - measured_since_ns) / 1e9;
+  child.report("transport " + communicator->transport_to((communicator->rank() + ranks / 2) % ranks));
+  std::string ways;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer / 2 != communicator->rank() / 2) ways += communicator->transport_to(peer) + "; ";
+  }
+  child.report("over " + ways);
+  child.report("carried " + std::to_string(static_cast<int>(bytes / 1e6 / seconds)));
+  return 0;
+}
+
 TEST(Hosts, MeetWithAKey) {
   for (const int hosts : {2, 3}) {
     const Network network(hosts);
@@ -178,6 +214,22 @@ TEST(Hosts, TakeACardBackThatReturns) {
     EXPECT_THAT(rank.log(), ContainsRegex("tcp link to rank [0-3]: the socket eth1 to 10.74.0.[12]:[0-9]+ replaces the "
                                           "one that was lost"));
   }
+}
+
+// Nobody named a number of sockets, so links that carry large messages find one by measuring. The ways are as fast as
+// the machine here, so it may be any.
+TEST(Hosts, MeasureHowManySocketsGain) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  Job job(network, 2, with_key({{"WREATH_DEBUG", "INFO"}}), {{"role", "for_seconds"}, {"seconds", "14"}});
+  job.expect_to_end_well();
+  std::string logs;
+  for (const RankProcess& rank : job.ranks()) {
+    logs += rank.log();
+    std::cerr << rank.lines().back() << " MB/s " << rank.lines()[1] << "\n";
+  }
+  EXPECT_THAT(logs, ContainsRegex("tcp link to rank [0-3]: 2 sockets carried [0-9.]+ times as much as 1: it "));
+  EXPECT_THAT(logs, Not(HasSubstr("is lost")));
 }
 
 TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {

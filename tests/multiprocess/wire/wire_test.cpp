@@ -2,6 +2,9 @@
 // of the network, but a host that is gone is named. With WREATH_TEST_LONG=1 jobs live for minutes.
 #include "tests/support/wire.hpp"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <memory>
 
 #include "tests/multiprocess/hosts/job.hpp"
@@ -103,6 +106,41 @@ WiredJobs jobs_named(const std::vector<std::string>& names, const std::string& r
   for (const auto& job : jobs) job->start(role, job->name.substr(0, 4));
   for (const auto& job : jobs) EXPECT_TRUE(job->runs()) << job->name;
   return jobs;
+}
+
+// Runs a job over a wire that carries so much of each connection, each way, and returns how much its calls carried at
+// the end. `said` gets the logs and the ways.
+int carried(const std::string& flow, const Arguments& environment, const std::string& seconds, std::string& said) {
+  Wire wire(2);
+  if (!wire.made()) return -1;
+  wire.tell("flow " + flow);
+  Arguments all = hosts::with_key(environment, {{"WREATH_DEBUG", "INFO"}});
+  Job job(wire, 2, all, {{"role", "for_seconds"}, {"seconds", seconds}, {"bootstrap_ms", "30000"}});
+  job.expect_to_end_well();
+  int megabytes = 0;
+  for (const RankProcess& rank : job.ranks()) {
+    said += rank.log();
+    for (const std::string& line : rank.lines()) {
+      if (line.starts_with("over ")) said += line + "\n";
+      if (line.starts_with("carried ")) megabytes = std::max(megabytes, std::stoi(line.substr(8)));
+    }
+  }
+  return megabytes;
+}
+
+// A network that limits each connection carries more over several.
+TEST(Wire, CarriesMoreOverSeveralSocketsIfItLimitsEach) {
+  std::string of_one;
+  const int one = carried("8", {{"WREATH_TCP_SOCKETS", "1"}}, "4", of_one);
+  if (one < 0) GTEST_SKIP() << Wire::kNeeds;
+  std::string said;
+  const int found = carried("8", {}, "24", said);
+  std::cerr << "one socket: " << one << " MB/s, as many as gain: " << found << " MB/s\n" << said;
+  EXPECT_GE(found * 10, one * 14);
+  EXPECT_THAT(said, ::testing::ContainsRegex(
+                        "tcp link to rank [0-3]: 2 sockets carried [0-9.]+ times as much as 1: it uses 2 from now on"));
+  EXPECT_THAT(said, ::testing::ContainsRegex("over .*tcp over tun0 .(2|4) sockets"));
+  EXPECT_THAT(of_one, ::testing::Not(::testing::HasSubstr("sockets carried")));
 }
 
 TEST(Wire, LosesPackets) {

@@ -96,6 +96,21 @@ TEST(TcpRailFault, OneSocketTakesNoParts) {
   EXPECT_EQ(decode(bytes, usual_shape(), Framing::Parts).value(), part);
 }
 
+TEST(TcpRailFault, WhereTheNumberOfSocketsChangesALargeMessageMayComeEitherWay) {
+  std::byte bytes[kWireHeaderBytes];
+  WireHeader header = header_of_part(0, 0);
+  for (const FrameKind kind : {FrameKind::Part, FrameKind::Data, FrameKind::Checked, FrameKind::CheckedPart}) {
+    header.kind = kind;
+    encode(header, bytes);
+    const bool fits = kind == FrameKind::Part || kind == FrameKind::Data;
+    EXPECT_EQ(decode(bytes, usual_shape(), Framing::Either).operator bool(), fits) << static_cast<int>(kind);
+  }
+  header.kind = FrameKind::Credit;
+  header.bytes = 0;
+  encode(header, bytes);
+  EXPECT_FALSE(decode(bytes, usual_shape(), Framing::Either));
+}
+
 // Two parts are more than a socket takes at once.
 constexpr std::uint32_t kLongSlotBytes = 16 << 20;
 

@@ -26,14 +26,7 @@ std::string send_until(RailPair& pair, std::uint32_t& sent, Done done) {
     sent += seen == sent ? 1 : 0;
     // The sender keeps the data until the peer has said that it is there.
     while (seen != sent || pair.a->in_flight() > 0) {
-      for (RailLink* link : {pair.a.get(), pair.b.get()}) {
-        const auto moved = link->progress(true);
-        if (!moved) return moved.error().message;
-        RailLink& other = link == pair.a.get() ? *pair.b : *pair.a;
-        while (auto word = link->take_word()) {
-          if (const Status taken = other.on_word(*std::move(word)); !taken) return taken.error().message;
-        }
-      }
+      if (const std::string wrong = step(pair); !wrong.empty()) return wrong;
       if (try_recv(pair.b->recv_fifo(0), got)) {
         if (got.data != filled(0, seen, kSlotBytes)) return "message " + std::to_string(seen) + " is wrong";
         ++seen;
@@ -78,19 +71,24 @@ TEST(TcpRailReturn, ALossIsToldToThePeer) {
 
 TEST(TcpRailReturn, WordsOfAnyOtherLengthOrKindAreRefused) {
   const RailAddresses socket{SocketAddress::loopback(AF_INET, 7), SocketAddress::loopback(AF_INET6, 8)};
-  for (const RailWord& word :
-       {RailWord(RailLost{socket}), RailWord(RailAwaited{socket, 9, RailSecret{}, RailSecret{}})}) {
+  for (const RailWord& word : {RailWord(RailLost{socket}), RailWord(RailAwaited{socket, 9, RailSecret{}, RailSecret{}}),
+                               RailWord(RailOffered{{socket, 10, RailSecret{}, RailSecret{}}}),
+                               RailWord(RailUnneeded{socket}), RailWord(RailCount{2, 1})}) {
     std::vector<std::byte> bytes = encode_rail_word(word).bytes;
     const auto again = decode_rail_word(bytes);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(encode_rail_word(*again).bytes, bytes);
+    EXPECT_EQ(again->index(), word.index());
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       EXPECT_EQ(decode_rail_word({bytes.data(), size}).error().code, ErrorCode::Mismatch) << size;
     }
+    bytes.push_back(std::byte{});
+    EXPECT_FALSE(decode_rail_word(bytes)) << "a byte too many";
+    bytes.pop_back();
     bytes[1] = std::byte{5};
-    EXPECT_FALSE(decode_rail_word(bytes)) << "an address of 5 bytes";
-    bytes[0] = std::byte{3};
-    EXPECT_EQ(decode_rail_word(bytes).error().message, "word: its kind is 3, must be 1 or 2");
+    EXPECT_EQ(decode_rail_word(bytes).operator bool(), std::holds_alternative<RailCount>(word)) << "5 bytes of address";
+    bytes[0] = std::byte{6};
+    EXPECT_EQ(decode_rail_word(bytes).error().message, "word: its kind is 6, must be 1 to 5");
   }
 }
 
@@ -100,7 +98,7 @@ TEST(TcpRailReturn, AWrongWordFailsTheLink) {
   word.bytes.resize(3);
   const Status taken = pair.a->on_word(std::move(word));
   ASSERT_FALSE(taken);
-  EXPECT_THAT(taken.error().message, HasSubstr("tcp link to rank 1: word: its kind is 0, must be 1 or 2"));
+  EXPECT_THAT(taken.error().message, HasSubstr("tcp link to rank 1: word: its kind is 0, must be 1 to 5"));
   EXPECT_FALSE(pair.a->progress(true));
 }
 

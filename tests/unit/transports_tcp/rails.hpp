@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,15 @@
 
 namespace wreath {
 
-// Returns a link for the sockets, made by the transport and connect().
+// Returns a link for the sockets, made by the transport and connect(). With one socket it goes to another host, and
+// chooses by itself how many it has.
 inline std::unique_ptr<RailLink> rails_over(std::vector<Fd> sockets, const FifoShape& shape, Rank peer) {
   TransportContext context{};
-  context.self = {.rank = 1 - peer, .process = 1, .host = 1};
+  const std::uint64_t host = sockets.size() == 1 ? 2 : 1;
+  context.self = {.rank = 1 - peer, .process = 1, .host = host};
   context.ranks = 2;
   context.shape = shape;
-  context.streams = sockets.size();
+  context.streams = sockets.size() == 1 ? 0 : sockets.size();
   auto transport = find_transport("tcp")->make(context).value();
   Offer theirs;
   for (Fd& socket : sockets) theirs.descriptors.push_back(socket.release());
@@ -48,6 +51,26 @@ struct RailPair {
   std::unique_ptr<RailLink> a;  // of rank 0
   std::unique_ptr<RailLink> b;  // of rank 1
 };
+
+// Calls progress() of both ends, and carries their words, which `alter` may change. Returns an empty text, or what went
+// wrong.
+template <typename Alter>
+std::string step(RailPair& pair, Alter alter) {
+  for (RailLink* link : {pair.a.get(), pair.b.get()}) {
+    const auto moved = link->progress(true);
+    if (!moved) return moved.error().message;
+    RailLink& other = link == pair.a.get() ? *pair.b : *pair.a;
+    while (auto word = link->take_word()) {
+      alter(*word);
+      if (const Status taken = other.on_word(*std::move(word)); !taken) return taken.error().message;
+    }
+  }
+  return {};
+}
+
+inline std::string step(RailPair& pair) {
+  return step(pair, [](Offer&) {});
+}
 
 // Holds a link whose peer is the test itself.
 struct RailVictim {
