@@ -1,7 +1,8 @@
 // A libfabric.so.1 that hands everything to the real one, and changes the order: writes are submitted late and in any
 // order, completions are given so, too, and now and then a write is refused (-FI_EAGAIN). Failures stay as they are.
 //
-// One thread at a time uses an endpoint and its queue. The tables of all of them are behind a lock.
+// One thread at a time uses an endpoint and its queue: a program that uses the queue of an endpoint which is being closed
+// is ended. The tables of all of them are behind a lock.
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -45,7 +48,8 @@ struct Queue {
   std::mt19937 random;
   std::vector<fid_ep*> endpoints;
   std::vector<fi_cq_data_entry> waiting;
-  bool armed = false;  // its user sleeps if the next read gives nothing, so nothing is held back
+  std::atomic<int> closing = 0;  // so many of the endpoints are being closed
+  bool armed = false;            // its user sleeps if the next read gives nothing, so nothing is held back
   bool one_in(std::uint32_t n) { return random() % n == 0; }
 };
 
@@ -73,6 +77,13 @@ Queue* queue_of(fid* object) {
   return found == tables().queues.end() ? nullptr : found->second.get();
 }
 
+// A provider reads its endpoints when their queue is used.
+void expect_no_closing(const Queue& queue, const char* function) {
+  if (queue.closing == 0) return;
+  std::fprintf(stderr, "%s: an endpoint of this queue is being closed\n", function);
+  std::abort();
+}
+
 ssize_t hold_write(fid_ep* object, const fi_msg_rma* message, std::uint64_t flags) {
   constexpr std::size_t kMostHeld = 64;
   Endpoint& endpoint = endpoint_of(object);
@@ -98,6 +109,7 @@ void submit_some(Queue& queue) {
 
 ssize_t read_shuffled(fid_cq* object, void* buffer, std::size_t count) {
   Queue& queue = *queue_of(&object->fid);
+  expect_no_closing(queue, "fi_cq_read");
   submit_some(queue);
   std::array<fi_cq_data_entry, 32> entries;
   const ssize_t read = queue.real->read(object, entries.data(), entries.size());
@@ -123,6 +135,7 @@ int try_wait(fid_fabric* fabric, fid** objects, int count) {
   int returned = 0;
   for (int i = 0; i < count; ++i) {
     const Queue* const queue = queue_of(objects[i]);
+    if (queue != nullptr) expect_no_closing(*queue, "fi_trywait");
     if (queue != nullptr && holds_back(*queue)) returned = -FI_EAGAIN;
   }
   if (returned == 0) returned = tables().fabric->trywait(fabric, objects, count);
@@ -143,11 +156,13 @@ int bind_endpoint(fid* object, fid* other, std::uint64_t flags) {
 
 // Waits as long as SHUFFLED_FABRIC_CLOSE_MS says, as a provider may. Writes that are held are never submitted.
 int close_endpoint(fid* object) {
-  const char* const wait_ms = std::getenv("SHUFFLED_FABRIC_CLOSE_MS");
-  if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
   auto* const endpoint = reinterpret_cast<fid_ep*>(object);
   Endpoint& state = endpoint_of(endpoint);
+  if (state.queue != nullptr) ++state.queue->closing;
+  const char* const wait_ms = std::getenv("SHUFFLED_FABRIC_CLOSE_MS");
+  if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
   const int returned = state.object->close(object);
+  if (state.queue != nullptr) --state.queue->closing;
   if (returned != 0) return returned;
   if (state.queue != nullptr) std::erase(state.queue->endpoints, endpoint);
   const std::lock_guard lock(tables().mutex);

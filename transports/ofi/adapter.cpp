@@ -344,7 +344,8 @@ bool OfiAdapter::arm() {
     const itimerspec look{{}, {0, kLookNs}};
     return ::timerfd_settime(timer_.get(), 0, &look, nullptr) == 0;
   }
-  if (queue_ == nullptr) return true;
+  // A provider looks at the endpoints of the queue, and one that is being closed must be left alone.
+  if (queue_ == nullptr || !is_open()) return true;
   fid* waits = &queue_->fid;
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
 }
