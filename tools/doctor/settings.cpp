@@ -98,6 +98,7 @@ constexpr SettingForm kForms[] = {
     {Setting::IbPkeyIndex, &integer_complaint},
     {Setting::IbQueuePairs, &integer_complaint},
     {Setting::IbRelaxedOrdering, &boolean_complaint},
+    {Setting::LandingWaitMs, &integer_complaint},
     {Setting::PortRange, &ports_complaint},
     {Setting::RecorderDir, &folder_complaint},
     {Setting::Trace, &folder_complaint},
