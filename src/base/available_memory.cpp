@@ -54,26 +54,28 @@ std::uint64_t left_in_machine(const std::string& root) {
   return available == 0 ? kNoLimit : (available + std::min(read_field(path, "SwapFree:"), kMostKibibytes)) * 1024;
 }
 
-std::uint64_t left_in_group(const std::string& folder, const GroupFiles& files) {
+// Returns what a group leaves of `left`. The statistics, which take the kernel long, are read where they matter.
+std::uint64_t left_in_group(const std::string& folder, const GroupFiles& files, std::uint64_t left) {
   const std::optional<std::uint64_t> limit = read_number(folder + std::string(files.limit));
+  if (!limit) return left;
   const std::optional<std::uint64_t> usage = read_number(folder + std::string(files.usage));
-  if (!limit || !usage) return kNoLimit;
+  if (!usage || *limit - std::min(*limit, *usage) >= left) return left;
   const std::uint64_t used = *usage - std::min(*usage, read_field(folder + "/memory.stat", files.cache));
-  return *limit - std::min(*limit, used);
+  return std::min(left, *limit - std::min(*limit, used));
 }
 
-// Returns what the groups of one line leave. `line` is of /proc/self/cgroup: "number:controller,controller:/path".
-std::uint64_t left_in_groups(const std::string& root, const std::string& line) {
+// Returns what the groups of one line leave of `left`. `line` is of /proc/self/cgroup, as
+// "number:controller,controller:/path".
+std::uint64_t left_in_groups(const std::string& root, const std::string& line, std::uint64_t left) {
   const std::size_t first = line.find(':');
   const std::size_t second = line.find(':', first + 1);
-  if (first == std::string::npos || second == std::string::npos) return kNoLimit;
+  if (first == std::string::npos || second == std::string::npos) return left;
   const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-  std::uint64_t left = kNoLimit;
   for (const GroupFiles& files : kVersions) {
     if (controllers.find(fmt::format(",{},", files.controllers)) == std::string::npos) continue;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       while (!path.empty() && path.back() == '/') path.pop_back();
-      left = std::min(left, left_in_group(root + std::string(files.mount) + path, files));
+      left = left_in_group(root + std::string(files.mount) + path, files, left);
       if (path.find('/') == std::string::npos) break;
     }
   }
@@ -85,7 +87,7 @@ std::uint64_t left_in_groups(const std::string& root, const std::string& line) {
 std::uint64_t available_memory(const std::string& root) {
   std::uint64_t left = left_in_machine(root);
   std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) left = std::min(left, left_in_groups(root, line));
+  for (std::string line; std::getline(groups, line);) left = left_in_groups(root, line, left);
   return left;
 }
 
