@@ -57,7 +57,8 @@ endfunction()
 
 # wreath_entry(NAME COMMAND words... LABELS labels... [WAITS] [TARGETS targets...] [ENVIRONMENT NAME=VALUE...]
 #   [PROPERTIES name value...]) makes an entry of ctest. TARGETS need not name those that its command names. An entry that
-# mostly WAITS runs beside those that keep the cores busy, so `ctest -j` wants twice the number of cores, and one.
+# mostly WAITS runs beside those that keep the cores busy. Even these use two thirds of two cores, so `ctest -j` wants
+# three times the number of cores, and one.
 function(wreath_entry name)
   cmake_parse_arguments(arg "WAITS" "" "COMMAND;LABELS;TARGETS;ENVIRONMENT;PROPERTIES" ${ARGN})
   list(GET arg_COMMAND 0 program)

