@@ -206,10 +206,11 @@ inline constexpr std::array kSettings{
                "queue pairs to each peer, alike on all ranks: several take several ways through a network", 1, 4},
     SettingRow{Setting::IbRelaxedOrdering, "WREATH_IB_RELAXED_ORDERING", "1",
                "1: RDMA adapters that can may write memory in any order over PCIe"},
-    SettingRow{Setting::LandingWaitMs, "WREATH_LANDING_WAIT_MS", "-1",
-               "a message over RDMA waits so long to be put where the receiver wants it, so that no core copies it; -1: "
-               "as long as that pays",
-               -1, 60'000},
+    SettingRow{
+        Setting::LandingWaitMs, "WREATH_LANDING_WAIT_MS", "-1",
+        "a message over RDMA waits so long to be put where the receiver wants it, so that no core copies it; -1: "
+        "as long as that pays",
+        -1, 60'000},
     SettingRow{Setting::OfiProvider, "WREATH_OFI_PROVIDER", "",
                "libfabric's provider, as tcp;ofi_rxm, alike on all ranks; empty: FI_PROVIDER's, else efa where it is"},
     SettingRow{Setting::PortRange, "WREATH_PORT_RANGE", "",

@@ -1,8 +1,8 @@
 // A libfabric.so.1 that hands everything to the real one, and changes the order: writes are submitted late and in any
 // order, completions are given so, too, and now and then a write is refused (-FI_EAGAIN). Failures stay as they are.
 //
-// One thread at a time uses an endpoint and its queue: a program that uses the queue of an endpoint which is being closed
-// is ended. The tables of all of them are behind a lock.
+// One thread at a time uses an endpoint and its queue: a program that uses the queue of an endpoint which is being
+// closed is ended. The tables of all of them are behind a lock.
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
