@@ -25,6 +25,7 @@ using testing::Not;
 constexpr std::uint32_t kPart = 64 * 1024;
 constexpr std::uint32_t kSlotBytes = 256 * 1024;
 constexpr std::size_t kSizes[] = {0, 100, 4096, 4097, kPart, 3 * kPart - 1, kSlotBytes};
+constexpr std::size_t kSmallSizes = 3;  // so many are first
 
 FifoShape usual_shape() { return shape_of(2, 4, kSlotBytes, 0xfffffff0); }
 
@@ -121,8 +122,8 @@ struct GrowingPair : RailPair {
       if (count != nullptr) word = encode_rail_word(RailCount{std::max(count->wants, wants), count->has});
     });
   }
-  static std::vector<std::byte> content(std::uint16_t lane, std::uint32_t message) {
-    return filled(lane, message, kSizes[(message * 5 + lane) % std::size(kSizes)]);
+  std::vector<std::byte> content(std::uint16_t lane, std::uint32_t message) const {
+    return filled(lane, message, kSizes[(message * 5 + lane) % (small ? kSmallSizes : std::size(kSizes))]);
   }
   // Makes rounds until so many more messages have come, each way and on each lane.
   std::string carry(std::uint32_t messages) {
@@ -141,6 +142,7 @@ struct GrowingPair : RailPair {
     std::vector<std::vector<std::byte>> kept;
   };
   Way ways[2][2];          // from each end, by lane
+  bool small = false;      // all messages are, so that no end measures or opens sockets by itself
   std::uint8_t wants = 1;  // rank 1 seems to want so many sockets at least
 };
 
@@ -167,6 +169,7 @@ TEST(TcpRailOpening, ALinkOverOneSocketSendsWholeMessagesAndKeepsNone) {
 
 TEST(TcpRailOpening, OpensSocketsThatThePeerWantsAndClosesThem) {
   GrowingPair pair;
+  pair.small = true;
   ASSERT_EQ(pair.carry(20), "");
   EXPECT_TRUE(pair.has("lo"));
   const std::size_t before = sockets_of_process().size();
@@ -261,7 +264,7 @@ TEST(TcpRailOpening, TheOnlySocketIsTheLink) {
   GrowingPair pair;
   ASSERT_EQ(pair.carry(4), "");
   pair.cut(0);
-  EXPECT_EQ(pair.carry(1000), "tcp link to rank 1: connection closed");
+  EXPECT_THAT(pair.carry(1000), ContainsRegex("^tcp link to rank 1: connection (closed|reset)$"));
   EXPECT_FALSE(pair.a->send_blocked());
   EXPECT_FALSE(pair.a->closing_loses_data());
   EXPECT_EQ(pair.a->descriptor(), -1);
@@ -309,6 +312,7 @@ TEST(TcpRailOpening, ALinkWithAFixedNumberTakesNoWordsAboutIt) {
 // Words may name sockets that are not there, or say the same again and again.
 TEST(TcpRailOpening, WordsWithoutAMeaningChangeNothing) {
   GrowingPair pair;
+  pair.small = true;
   const SocketAddress here = local_address(pair.cutters[0].get());
   const SocketAddress there = peer_address(pair.cutters[0].get());
   const SocketAddress other = SocketAddress::loopback(AF_INET, 9);
@@ -329,6 +333,7 @@ TEST(TcpRailOpening, WordsWithoutAMeaningChangeNothing) {
 // Whoever listens at a port that a word names may say anything.
 TEST(TcpRailOpening, TakesNoSocketFromAStranger) {
   GrowingPair pair;
+  pair.small = true;
   const Fd listener = std::move(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
   const SocketAddress here = local_address(pair.cutters[0].get());
   const SocketAddress there = peer_address(pair.cutters[0].get());
