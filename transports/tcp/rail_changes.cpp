@@ -62,7 +62,7 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
 Result<std::size_t> RailLink::look_after_rails() {
   std::size_t moved = 0;
   const std::int64_t now = now_ns();
-  say_losses(now);
+  if (alive_ < rails_.size()) say_losses(now);
   if (growth_ && growth_->measures()) measure(now);
   if (now - looked_ns_ < (opening_.under_way() ? kRailOpeningLookNs : kRailLookNs)) return moved;
   looked_ns_ = now;

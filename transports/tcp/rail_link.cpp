@@ -112,7 +112,10 @@ Result<std::size_t> RailLink::progress(bool expecting) {
     moved += *received;
   }
   moved += std::exchange(moved_, 0);
-  if (moved > 0 && alive_ == rails_.size() && !growth_) return moved;
+  // The only socket is not looked after each time, since that costs a small message its share.
+  const bool rests = alive_ == rails_.size() && !(growth_ && (growth_->measures() || opening_.under_way()));
+  if (rests && (growth_ ? rails_.size() == 1 && ++unlooked_calls_ < kIdleCalls : moved > 0)) return moved;
+  unlooked_calls_ = 0;
   const auto drained = look_after_rails();
   if (!drained) return fail(drained.error());
   if (alive_ == 0 && moved + *drained == 0) return fail(*last_loss_);
@@ -124,7 +127,9 @@ Result<std::size_t> RailLink::send_all() {
   for (bool more = true; more && moved < kTurnBytes;) {
     more = false;
     for (std::size_t i = 0; i < rails_.size(); ++i) {
-      Rail& rail = *rails_[(turn_ + i) % rails_.size()];
+      // A division would take longer than all else here.
+      const std::size_t at = turn_ + i;
+      Rail& rail = *rails_[at < rails_.size() ? at : at - rails_.size()];
       if (!rail.socket) continue;
       const auto sent = send(rail);
       if (!sent && sent.error().code != ErrorCode::PeerLost) return sent;
@@ -132,10 +137,10 @@ Result<std::size_t> RailLink::send_all() {
       const auto received = sent ? Result<std::size_t>(0) : lose(rail, sent.error());
       if (!received) return received;
       moved += *received + (sent ? *sent : 0);
-      more = more || (sent && *sent > 0 && rail.batch.unsent() == 0);
+      more = more || (sent && *sent > 0 && rail.batch.unsent() == 0 && alive_ > 1);
     }
   }
-  turn_ = (turn_ + 1) % rails_.size();
+  turn_ = turn_ + 1 < rails_.size() ? turn_ + 1 : 0;
   return moved;
 }
 

@@ -112,6 +112,7 @@ class RailLink : public Wire {
   // The rail that goes first, for fairness.
   std::size_t turn_ = 0;
   int idle_calls_ = 0;
+  int unlooked_calls_ = 0;  // in which nobody looked after rails
   bool armed_ = false;
   std::int64_t looked_ns_ = 0;
   std::size_t moved_ = 0;  // bytes that came while the peer's words were taken
