@@ -127,7 +127,7 @@ Result<std::size_t> RailLink::send_all() {
   for (bool more = true; more && moved < kTurnBytes;) {
     more = false;
     for (std::size_t i = 0; i < rails_.size(); ++i) {
-      // A division would take longer than all else here.
+      // Waiters come here without end, so this does not divide.
       const std::size_t at = turn_ + i;
       Rail& rail = *rails_[at < rails_.size() ? at : at - rails_.size()];
       if (!rail.socket) continue;
