@@ -15,7 +15,7 @@ class LinkedRanks {
  public:
   LinkedRanks(int ranks, const FifoShape& shape) {
     for (Rank rank = 0; rank < ranks; ++rank) {
-      segments_.push_back(std::move(OwnSegment::create(rank, ranks, shape, false)).value());
+      segments_.push_back(std::move(OwnSegment::create(rank, ranks, shape, host_segment_memory(false))).value());
     }
     for (Rank rank = 0; rank < ranks; ++rank) {
       auto& links = links_.emplace_back(static_cast<std::size_t>(ranks));

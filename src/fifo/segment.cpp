@@ -104,9 +104,9 @@ std::size_t SegmentLayout::reads_at(Rank peer) const {
 
 // ---- the own side ----
 
-Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape, bool shareable) {
+Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape,
+                                                       std::unique_ptr<SegmentMemory> memory) {
   WREATH_TRY(check_shape(rank, ranks, shape));
-  auto memory = host_segment_memory(shareable);
   const SegmentLayout layout(ranks, shape);
   Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
   if (!control) return control.error();

@@ -94,10 +94,10 @@ struct Staging {
 // name_memory and announcements at once. The segment outlives the links made over it.
 class OwnSegment {
  public:
-  // Makes a segment whose pages are all present. A shareable one can be mapped by other processes (memfd); any other
-  // serves only this process. Fails with InvalidArgument for a shape or rank out of range, and with System when memory
-  // is refused.
-  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
+  // Makes a segment of `memory`, which makes its staging, too. Fails with InvalidArgument for a shape or rank out of
+  // range, and with System when memory is refused.
+  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape,
+                                                    std::unique_ptr<SegmentMemory> memory);
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }

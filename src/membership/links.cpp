@@ -44,11 +44,11 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
         transports(), [&](const TransportRow& row) { return row.shares == shares && allows(options, row.name); });
   };
   const bool shareable = allows_one(SharedMemory::Host) && (other_processes || !allows_one(SharedMemory::Process));
-  auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, shareable);
+  auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, host_segment_memory(shareable));
   if (!segment && shareable && allows_one(SharedMemory::None)) {
     // Peers of other processes then find shared memory refused, and use a wire.
     log_info("no shared memory: {}", segment.error().message);
-    segment = OwnSegment::create(membership.rank, membership.ranks, shape, false);
+    segment = OwnSegment::create(membership.rank, membership.ranks, shape, host_segment_memory(false));
   }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);

@@ -18,7 +18,8 @@ struct End {
   std::unique_ptr<OwnSegment> segment;
   std::unique_ptr<MappedLink> link;
 
-  End(LibraryDevice& device, Rank rank) : segment(std::move(OwnSegment::create(rank, 3, kShape, true)).value()) {
+  End(LibraryDevice& device, Rank rank)
+      : segment(std::move(OwnSegment::create(rank, 3, kShape, host_segment_memory(true))).value()) {
     segment->add_device(device_segment_memory(device));
   }
   // Links this end to its peer as if the peer were in another process.

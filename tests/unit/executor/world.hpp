@@ -11,6 +11,7 @@
 #include "src/executor/host.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
+#include "tests/support/untouched_memory.hpp"
 
 namespace wreath {
 
@@ -51,7 +52,9 @@ class World {
     const FifoShape fifos{lanes, shape.slots, shape.slot_bytes, shape.first_sequence, 1};
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
-      ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, false)).value();
+      ranks_.back()->segment =
+          std::move(OwnSegment::create(rank, ranks, fifos, std::make_unique<testing_support::UntouchedMemory>()))
+              .value();
       ranks_.back()->lanes.prepare_to_pull();
     }
     for (int rank = 0; rank < ranks; ++rank) link(rank);

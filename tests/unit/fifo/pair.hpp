@@ -24,7 +24,8 @@ struct Pair {
   std::unique_ptr<MappedLink> links[2];  // rank r holds links[r]
 
   Pair(const FifoShape& shape, bool shareable) {
-    for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, shape, shareable)).value();
+    for (Rank rank : {0, 1})
+      segments[rank] = std::move(OwnSegment::create(rank, 2, shape, host_segment_memory(shareable))).value();
     Offer offers[2];
     for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, shareable)).value();
     for (Rank rank : {0, 1}) {

@@ -26,7 +26,7 @@ Offer copy_of(const Offer& offer) {
 
 TEST(OwnSegment, RefusesShapesOutOfRange) {
   const auto error_of = [](Rank rank, int ranks, const FifoShape& shape) {
-    const auto segment = OwnSegment::create(rank, ranks, shape, false);
+    const auto segment = OwnSegment::create(rank, ranks, shape, host_segment_memory(false));
     return segment ? std::string("none") : segment.error().message;
   };
   EXPECT_THAT(error_of(0, 0, shape_of(2)), testing::HasSubstr("ranks = 0"));
@@ -43,7 +43,7 @@ TEST(OwnSegment, RefusesShapesOutOfRange) {
 TEST(OwnSegment, GivesEveryPeerAndLaneStagingOfItsOwn) {
   constexpr int kRanks = 4;
   const FifoShape shape = shape_of(2);
-  auto segment = std::move(OwnSegment::create(1, kRanks, shape, true)).value();
+  auto segment = std::move(OwnSegment::create(1, kRanks, shape, host_segment_memory(true))).value();
   const std::size_t before = region_count();
   for (Rank peer : {3, 0}) std::move(segment->offer(peer, true)).value();
   EXPECT_EQ(region_count(), before);
@@ -63,7 +63,7 @@ TEST(OwnSegment, GivesEveryPeerAndLaneStagingOfItsOwn) {
 }
 
 TEST(OwnSegment, RefusesStagingForAPeerItWasNotOfferedTo) {
-  auto segment = std::move(OwnSegment::create(0, 3, shape_of(2), true)).value();
+  auto segment = std::move(OwnSegment::create(0, 3, shape_of(2), host_segment_memory(true))).value();
   EXPECT_EQ(segment->staging(1, 0).error().code, ErrorCode::InvalidUsage);
   std::move(segment->offer(1, true)).value();
   EXPECT_TRUE(segment->staging(1, 0));

@@ -40,12 +40,12 @@ Error allocate_error(std::size_t bytes) {
 }
 
 Error segment_error(bool shareable) {
-  const auto segment = OwnSegment::create(0, 2, kShape, shareable);
+  const auto segment = OwnSegment::create(0, 2, kShape, host_segment_memory(shareable));
   return segment ? Error{ErrorCode::InvalidUsage, "none"} : segment.error();
 }
 
 Error staging_error() {
-  const auto segment = std::move(OwnSegment::create(0, 2, kShape, true)).value();
+  const auto segment = std::move(OwnSegment::create(0, 2, kShape, host_segment_memory(true))).value();
   std::move(segment->offer(1, true)).value();
   const auto staging = segment->staging(1, 0);
   return staging ? Error{ErrorCode::InvalidUsage, "none"} : staging.error();
@@ -122,8 +122,8 @@ TEST(SharedMemory, LeavesNothingAfterManyLinks) {
   const std::size_t regions = region_count();
   for (int i = 0; i < 30; ++i) {
     const bool shareable = i % 2 == 0;
-    const auto own = std::move(OwnSegment::create(0, 2, kShape, shareable)).value();
-    const auto peer = std::move(OwnSegment::create(1, 2, kShape, shareable)).value();
+    const auto own = std::move(OwnSegment::create(0, 2, kShape, host_segment_memory(shareable))).value();
+    const auto peer = std::move(OwnSegment::create(1, 2, kShape, host_segment_memory(shareable))).value();
     // No peer takes this offer.
     std::move(own->offer(1, shareable)).value();
     auto link = std::move(MappedLink::connect(*own, 1, std::move(peer->offer(0, shareable)).value())).value();

@@ -28,7 +28,7 @@ struct End {
   std::unique_ptr<Link> link;
 
   End(Rank rank, Fd socket) : control(std::move(socket)), peer(1 - rank) {
-    segment = std::move(OwnSegment::create(rank, 2, kShape, true)).value();
+    segment = std::move(OwnSegment::create(rank, 2, kShape, host_segment_memory(true))).value();
     transport = std::move(find_transport("shm")->make({endpoint(rank), 2, kShape, segment.get()})).value();
     send_offer(control, std::move(transport->offer(endpoint(peer))).value());
     link = std::move(transport->connect(endpoint(peer), receive_offer(control))).value();

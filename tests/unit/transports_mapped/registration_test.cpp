@@ -157,7 +157,7 @@ TEST(Registration, IsReadInPlaceByAPeer) {
   });
   const Pages pages(3);
   pages.fill();
-  const auto segment = std::move(OwnSegment::create(0, 2, kShape, true)).value();
+  const auto segment = std::move(OwnSegment::create(0, 2, kShape, host_segment_memory(true))).value();
   const Offer offered = std::move(segment->offer(1, true)).value();
   std::optional<Registration> registration(std::move(register_memory(pages.data(), pages.size())).value());
   const auto name = segment->name_memory(pages.data() + kPage, kPage);

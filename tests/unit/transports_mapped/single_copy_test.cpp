@@ -58,7 +58,8 @@ std::array<std::optional<Status>, 2> linked(std::array<bool, 2> single_copy) {
   std::unique_ptr<OwnSegment> segments[2];
   std::unique_ptr<MappedLink> links[2];
   Offer offers[2];
-  for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, kShape, false)).value();
+  for (Rank rank : {0, 1})
+    segments[rank] = std::move(OwnSegment::create(rank, 2, kShape, host_segment_memory(false))).value();
   for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, false)).value();
   for (Rank rank : {0, 1}) {
     links[rank] = std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]),

@@ -25,7 +25,8 @@ struct Side {
   Endpoint endpoint;
 
   Side(std::string_view name, Rank rank, const FifoShape& shape = kShape, int ranks = 2)
-      : segment(std::move(OwnSegment::create(rank, ranks, shape, name == "shm")).value()), endpoint{rank, 7, 9} {
+      : segment(std::move(OwnSegment::create(rank, ranks, shape, host_segment_memory(name == "shm"))).value()),
+        endpoint{rank, 7, 9} {
     transport = std::move(find_transport(name)->make({endpoint, ranks, shape, segment.get()})).value();
   }
 };
@@ -120,7 +121,7 @@ TEST(MappedTransport, NeedsASegmentAndToOtherProcessesOneTheyCanMap) {
   for (const char* name : {"inproc", "shm"}) {
     EXPECT_EQ(find_transport(name)->make({self, 2, kShape, nullptr}).error().code, ErrorCode::Unavailable);
   }
-  const auto segment = std::move(OwnSegment::create(0, 2, kShape, false)).value();
+  const auto segment = std::move(OwnSegment::create(0, 2, kShape, host_segment_memory(false))).value();
   const Endpoint peer{1, 7, 9};
   const auto inproc = find_transport("inproc")->make({self, 2, kShape, segment.get()}).value();
   EXPECT_TRUE(inproc->offer(peer));
