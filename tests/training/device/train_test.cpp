@@ -16,8 +16,11 @@ namespace {
 
 using training::test::tested_device;
 
+// After so many steps a fault of one step shows in the losses.
+constexpr int kEnough = testing_support::kSanitized ? 2 : 24;
+
 // A second step uses what the first one left.
-constexpr std::int64_t kSteps = testing_support::kSanitized ? 2 : 24;
+std::int64_t few_steps() { return testing_support::kSanitized ? 2 : testing_support::rounds(8, kEnough); }
 
 TrainOptions options_of(Device* device) {
   TrainOptions options = small_options();
@@ -37,15 +40,15 @@ CommunicatorOptions communicator() {
 }
 
 TrainingRun train_on(Device* device, const std::function<void(TrainOptions&)>& change = {},
-                     std::int64_t steps = kSteps) {
+                     std::int64_t steps = few_steps()) {
   TrainOptions options = options_of(device);
   if (change) change(options);
   return train(options, steps, {}, device != nullptr ? communicator() : CommunicatorOptions());
 }
 
 TEST(TrainOnDevice, FollowsTheCpu) {
-  const TrainingRun cpu = train_on(nullptr);
-  const TrainingRun device = train_on(&tested_device());
+  const TrainingRun cpu = train_on(nullptr, {}, kEnough);
+  const TrainingRun device = train_on(&tested_device(), {}, kEnough);
   EXPECT_LT(largest_difference(cpu.losses, device.losses), 5e-7);
   EXPECT_LT(largest_difference(cpu.gradient_norms, device.gradient_norms), 1e-5);
   EXPECT_LT(largest_difference(cpu.first_gradients, device.first_gradients), 1e-5);
@@ -135,8 +138,6 @@ INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
 // The gradient of one weight is a tenth too large in one step. The bound of FollowsTheCpu must notice it.
 TEST(TrainOnDevice, AWrongGradientIsSeen) {
   if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers do not change its bound: run it in the build dev";
-  // The steps after which the fault must show.
-  constexpr std::int64_t kEnough = 24;
   const TrainingRun cpu = train_on(nullptr, {}, kEnough);
   const TrainingRun wrong = train(
       options_of(&tested_device()), kEnough,

@@ -34,7 +34,7 @@ void expect_counted(TrainOptions options) {
 }
 
 TEST(Formulas, OfRandomMeshesAreWhatIsCounted) {
-  const int draws = testing_support::kSanitized ? 6 : testing_support::rounds(30, 400);
+  const int draws = testing_support::kSanitized ? 6 : testing_support::rounds(15, 400);
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(draws); ++seed) {
     TrainOptions options = draw_options(seed);
     options.precision = kPrecisions[seed % std::size(kPrecisions)];

@@ -21,7 +21,7 @@ double peak_of(const training::MemoryAccounting& memory) {
 // A run that is refused must be one that would not have fitted. The need is at least a quarter of what a run takes, and
 // more for most runs.
 TEST(MemoryNeed, IsNeverMoreThanIsTakenAndNotMuchLess) {
-  const int draws = testing_support::kSanitized ? 4 : testing_support::rounds(40, 200);
+  const int draws = testing_support::kSanitized ? 4 : testing_support::rounds(20, 200);
   double least = 1;
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(draws); ++seed) {
     TrainOptions options = draw_options(seed);

@@ -17,7 +17,7 @@ constexpr double kGradientBound = 2e-5;
 TEST(RandomMeshes, FollowOneRank) {
   double worst_loss = 0;
   double worst_gradient = 0;
-  const int draws = testing_support::kSanitized ? 4 : testing_support::rounds(40, 200);
+  const int draws = testing_support::kSanitized ? 4 : testing_support::rounds(20, 200);
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(draws); ++seed) {
     const TrainOptions options = draw_options(seed);
     SCOPED_TRACE("draw " + std::to_string(seed) + ": " + describe(options));
