@@ -46,8 +46,8 @@ function(wreath_keep_vector_code_apart)
   endforeach()
 endfunction()
 
-# wreath_precompile(NAME): in a build by units that has tests, the libraries read these headers once for all, and have
-# the flags of this one for that. What ships reads them each time, so that its bytes depend on nothing else.
+# wreath_precompile(NAME): in a build by units that has tests, libraries and programs read these headers once for all, and
+# have the flags of this one for that. What ships reads them each time, so that its bytes depend on nothing else.
 function(wreath_precompile name)
   if(NOT (CMAKE_UNITY_BUILD AND WREATH_TESTS))
     return()
@@ -63,6 +63,8 @@ function(wreath_precompile name)
       <string_view> <thread> <utility> <variant> <vector>)
   endif()
   target_precompile_headers(${name} REUSE_FROM wreath_precompiled)
+  # Programs would have -fPIE.
+  target_compile_options(${name} PRIVATE -fPIC)
 endfunction()
 
 # Programs of tests are many and large; mold links each in a fraction of a second. Installed programs are linked as
@@ -99,4 +101,5 @@ function(wreath_program name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE wreath wreath_flags ${arg_LINK})
+  wreath_precompile(${name})
 endfunction()

@@ -18,6 +18,7 @@
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/peer.hpp"
+#include "perf/common/tool.hpp"
 #include "src/base/config.hpp"
 #include "src/base/text_file.hpp"
 #include "src/command_line/program.hpp"

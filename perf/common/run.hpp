@@ -14,9 +14,6 @@
 
 namespace wreath::perf {
 
-// Runs every perf tool; each main calls it.
-int run_tool(std::string_view program, int argc, char** argv);
-
 // Measures another library in the same way. `member` is its end, which is already connected. command[0] is the name of
 // a perf tool, and the rest are its flags. Flags about ranks and transports have no effect.
 int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command);

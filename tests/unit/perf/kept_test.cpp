@@ -12,6 +12,7 @@
 #include "perf/base/machine.hpp"
 #include "perf/common/baseline.hpp"
 #include "perf/common/run.hpp"
+#include "perf/common/tool.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "perf/base/flags.hpp"
 #include "perf/common/run.hpp"
+#include "perf/common/tool.hpp"
 #include "tests/support/surroundings.hpp"
 
 namespace wreath::perf {
