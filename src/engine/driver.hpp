@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/progress.hpp"
+#include "src/engine/alone_run.hpp"
 #include "src/engine/idle_policy.hpp"
 #include "src/engine/lanes_run.hpp"
 #include "src/engine/peer_doorbells.hpp"
@@ -22,23 +24,18 @@
 
 namespace wreath {
 
-// The table has the runs of calls that need no peer. They run while another thread may drive.
-struct AloneTable {
-  // A thread holds the mutex while it touches buffers of a call without the token.
-  std::mutex mutex;
-  RunTable runs;
-};
-
 class Driver {
  public:
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
   using Driven = Progress::Client::Driven;
 
   explicit Driver(Engine& engine) : engine_(engine) {}
-  // Fills the tables of runs. The rows of rooms above the engine come first.
-  void add_rows(const AddRuns& add_runs);
-  // Links the doorbells and the rows. The caller has made the links and set the tuner's context.
+  // Prepares the runs before the ranks link.
+  void prepare(const MakeRun& make_outer);
+  // Links the doorbells and the runs. The caller has made the links and set the tuner's context.
   Status link();
+  // Forgets the runs of rooms above the engine.
+  void forget_outer();
 
   Round round();
   // Runs rounds until the operation is over or the deadline passes.
@@ -68,8 +65,10 @@ class Driver {
   Driven next_turn() const { return next_turn_.load(std::memory_order_relaxed); }
   void end_wait();
 
-  RunTable& runs() { return runs_; }
-  AloneTable& alone() { return alone_; }
+  // A thread holds the mutex while it touches buffers of a call without the token.
+  std::mutex& at_once_mutex() { return at_once_mutex_; }
+  // Returns the run of a call that needs no peer. It runs while another thread may drive.
+  Run& at_once_run_for(Operation& operation) { return within(outer_at_once_.get(), alone_at_once_, operation); }
   SmallRun& small() { return small_; }
   LaneResources& lanes() { return lanes_; }
   const LaneResources& lanes() const { return lanes_; }
@@ -80,6 +79,8 @@ class Driver {
   const WireCounter& wire() const { return wire_; }
 
  private:
+  static Run& within(Run* outer, Run& own, Operation& operation);
+  Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
   bool pump(const Operation& operation, bool expecting);
   bool stop_wires();
@@ -100,12 +101,17 @@ class Driver {
   void sleep();
 
   Engine& engine_;
-  RunTable runs_;
-  AloneTable alone_;
+  std::unique_ptr<Run> outer_;  // of a room above the engine; may be null
+  AloneRun alone_run_{engine_};
+  // These are for calls that need no peer and end at once, while another thread may drive.
+  std::mutex at_once_mutex_;
+  std::unique_ptr<Run> outer_at_once_;
+  AloneRun alone_at_once_{engine_};
   Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;
   PeerDoorbells doorbells_;
+  LanesRun lanes_run_{engine_, lanes_};
   SmallRun small_{engine_, doorbells_};
   IdlePolicy idle_policy_;
   WireCounter wire_;

@@ -80,10 +80,10 @@ Error Engine::no_algorithm_for(const Call& call) const {
 // Ends a call that needs no peer at once, while another thread may drive. After an abort it touches no buffer.
 bool Engine::finish_alone(Operation& operation) {
   if (!needs_no_peer(operation)) return false;
-  const std::lock_guard lock(driver_.alone().mutex);
+  const std::lock_guard lock(driver_.at_once_mutex());
   Status status = error();
   if (status) {
-    Run& run = driver_.alone().runs.run_for(operation);
+    Run& run = driver_.at_once_run_for(operation);
     const auto started = run.start();
     if (!started) status = started.error();
     if (started && run.advance() == Advance::Failed) status = run.fault().error;

@@ -13,8 +13,7 @@ class SmallRun final : public Run {
  public:
   SmallRun(const Engine& engine, PeerDoorbells& doorbells) : engine_(engine), doorbells_(doorbells) {}
   // Connects the small areas of all ranks.
-  void link();
-  void set(Operation& operation) { operation_ = &operation; }
+  Status link() override;
   // Starts a call. The caller sets the operation only where the call cannot end at once.
   void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
     exchange_.start(part, input, output, signature);
@@ -35,20 +34,6 @@ class SmallRun final : public Run {
   const Engine& engine_;
   PeerDoorbells& doorbells_;
   SmallExchange exchange_;
-  const Operation* operation_ = nullptr;
-};
-
-class SmallRuns final : public RunFactory {
- public:
-  explicit SmallRuns(SmallRun& run) : run_(run) {}
-  Status link() override {
-    run_.link();
-    return {};
-  }
-  Run* run_for(Operation& operation, RunRows below) override;
-
- private:
-  SmallRun& run_;
 };
 
 }  // namespace wreath

@@ -6,17 +6,17 @@
 namespace wreath {
 
 void StagedRun::set(Operation& operation, Run& inner) {
-  operation_ = &operation;
+  Run::set(operation);
   inner_ = &inner;
   copied_ = false;
   error_.reset();
 }
 
 Status StagedRun::copy_in() {
-  Call& call = operation_->call;
-  ExchangeMessages& messages = operation_->messages;
+  Call& call = operation().call;
+  ExchangeMessages& messages = operation().messages;
   buffers_.clear();
-  if (operation_->exchanges()) {
+  if (operation().exchanges()) {
     for (const ExchangeMessage& message : messages.sends) buffers_.add(message.data, message.bytes(), false);
     for (const ExchangeMessage& message : messages.receives) buffers_.add(message.data, message.bytes(), true);
   } else {

@@ -30,7 +30,6 @@ class StagedRun final : public Run {
   Status copy_in();
 
   Place place_;
-  Operation* operation_ = nullptr;
   Run* inner_ = nullptr;
   bool copied_ = false;
   StagedBuffers buffers_;
