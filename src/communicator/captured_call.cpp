@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include "src/communicator/begin_operation.hpp"
@@ -27,7 +28,7 @@ class CapturedCall final : public GraphWork {
       return destroyed();
     }
     if (kept_.generation != fork_generation()) return inherited();
-    if (!CallGuard(&engine->gate()).entered()) {
+    if (!std::unique_lock(engine->gate(), std::try_to_lock)) {
       return complaint(*engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
     }
     return engine->make_room();
@@ -39,8 +40,8 @@ class CapturedCall final : public GraphWork {
     if (engine == nullptr) {
       return [error = destroyed()] { return Status(error); };
     }
-    const CallGuard guard(&engine->gate());
-    if (!guard.entered()) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
+    const std::unique_lock guard(engine->gate(), std::try_to_lock);
+    if (!guard) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
     return begin_replay(kept_.exchanges() ? engine->prepare(kept_.call, kept_.messages) : engine->prepare(kept_.call));
   }
 
