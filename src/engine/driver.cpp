@@ -210,7 +210,7 @@ void Driver::on_fault(const Operation& operation) {
 }
 
 void Driver::finish(const Operation& operation, std::optional<Error> error) {
-  if (started_) wire_.add(operation.call.collective, run_->moved());
+  if (started_) count(operation.call.collective, run_->moved());
   run_ = nullptr;
   started_ = false;
   if (engine_.trace_ != nullptr) engine_.trace_->end_call(now_ns());

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -20,7 +21,6 @@
 #include "src/engine/peer_doorbells.hpp"
 #include "src/engine/run.hpp"
 #include "src/engine/small_run.hpp"
-#include "src/engine/wire_counter.hpp"
 
 namespace wreath {
 
@@ -75,10 +75,28 @@ class Driver {
   PeerDoorbells& doorbells() { return doorbells_; }
   IdlePolicy& idle_policy() { return idle_policy_; }
   const IdlePolicy& idle_policy() const { return idle_policy_; }
-  WireCounter& wire() { return wire_; }
-  const WireCounter& wire() const { return wire_; }
+  // Counts the bytes that a call moved. The holder of the token calls it, once per operation.
+  void count(Collective collective, const WireBytes& bytes) noexcept {
+    // There is one writer, so no instruction is locked.
+    const auto add = [](std::atomic<std::uint64_t>& counted, std::uint64_t more) {
+      counted.store(counted.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    };
+    Moved& moved = moved_by_[static_cast<std::size_t>(collective)];
+    add(moved.sent, bytes.sent);
+    add(moved.loaded, bytes.loaded);
+  }
+  // Returns the bytes that calls of a collective moved. Any thread may ask.
+  WireBytes moved_by(Collective collective) const noexcept {
+    const Moved& moved = moved_by_[static_cast<std::size_t>(collective)];
+    return {moved.sent.load(std::memory_order_relaxed), moved.loaded.load(std::memory_order_relaxed)};
+  }
 
  private:
+  struct Moved {
+    std::atomic<std::uint64_t> sent{0};
+    std::atomic<std::uint64_t> loaded{0};
+  };
+
   static Run& within(Run* outer, Run& own, Operation& operation);
   Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
@@ -114,7 +132,7 @@ class Driver {
   LanesRun lanes_run_{engine_, lanes_};
   SmallRun small_{engine_, doorbells_};
   IdlePolicy idle_policy_;
-  WireCounter wire_;
+  std::array<Moved, static_cast<std::size_t>(Collective::Exchange) + 1> moved_by_;
   std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure
   std::int64_t held_since_ns_ = 0;
   std::atomic<Driven> next_turn_{Driven::Nothing};  // between calls

@@ -93,7 +93,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
+  WireBytes wire_bytes(Collective collective) const { return driver_.moved_by(collective); }
   std::vector<WireCounts> wire_counts();
   // Communicator::plan_for documents the text.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }

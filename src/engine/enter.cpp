@@ -134,7 +134,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   // The record is written while the message is on its way.
   const std::uint64_t record = recorder_.enter(last->record(), number);
   if (driver_.spin_small() == Advance::Done) {
-    driver_.wire().add(call.collective, driver_.small().moved());
+    driver_.count(call.collective, driver_.small().moved());
     recorder_.done_at_once(record);
     release_token();
     return Status();
@@ -160,7 +160,7 @@ std::uint64_t Engine::run_small(ExchangeMessages& messages, bool of_host) {
   exchange_log_.enter(Direction::Receive, messages.receives, rank());
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (sent.fifo != nullptr) {
-    driver_.wire().add(Collective::Exchange, {sent.bytes, 0});
+    driver_.count(Collective::Exchange, {sent.bytes, 0});
     driver_.doorbells().ring();
     // Only staging has a region that the peer must know.
     if (sent.bytes > kHeaderBytes) {
