@@ -22,7 +22,6 @@ void Driver::prepare(const MakeRun& make_outer) {
 }
 
 Status Driver::link() {
-  doorbells_.connect(*engine_.links_);
   if (!engine_.links_->speaking().empty()) next_turn_.store(Driven::Later, std::memory_order_relaxed);
   if (outer_ != nullptr) WREATH_TRY(outer_->link());
   return small_.link();

@@ -18,7 +18,6 @@
 #include "src/engine/alone_run.hpp"
 #include "src/engine/idle_policy.hpp"
 #include "src/engine/lanes_run.hpp"
-#include "src/engine/peer_doorbells.hpp"
 #include "src/engine/run.hpp"
 #include "src/engine/small_run.hpp"
 
@@ -32,7 +31,7 @@ class Driver {
   explicit Driver(Engine& engine) : engine_(engine) {}
   // Prepares the runs before the ranks link.
   void prepare(const MakeRun& make_outer);
-  // Links the doorbells and the runs. The caller has made the links and set the tuner's context.
+  // Links the runs. The caller has made the links and set the tuner's context.
   Status link();
   // Forgets the runs of rooms above the engine.
   void forget_outer();
@@ -72,7 +71,6 @@ class Driver {
   SmallRun& small() { return small_; }
   LaneResources& lanes() { return lanes_; }
   const LaneResources& lanes() const { return lanes_; }
-  PeerDoorbells& doorbells() { return doorbells_; }
   IdlePolicy& idle_policy() { return idle_policy_; }
   const IdlePolicy& idle_policy() const { return idle_policy_; }
   // Counts the bytes that a call moved. The holder of the token calls it, once per operation.
@@ -128,9 +126,8 @@ class Driver {
   Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;
-  PeerDoorbells doorbells_;
   LanesRun lanes_run_{engine_, lanes_};
-  SmallRun small_{engine_, doorbells_};
+  SmallRun small_{engine_};
   IdlePolicy idle_policy_;
   std::array<Moved, static_cast<std::size_t>(Collective::Exchange) + 1> moved_by_;
   std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure

@@ -161,7 +161,7 @@ std::uint64_t Engine::run_small(ExchangeMessages& messages, bool of_host) {
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (sent.fifo != nullptr) {
     driver_.count(Collective::Exchange, {sent.bytes, 0});
-    driver_.doorbells().ring();
+    links_->ring();
     // Only staging has a region that the peer must know.
     if (sent.bytes > kHeaderBytes) {
       const Status announced = links_->announce(*control_, messages.sends.front().peer);
@@ -184,7 +184,7 @@ void Engine::receive_small(std::vector<ExchangeMessage>& receives) {
     if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) return;
     if (take_message(received, copies) != Advance::Done) continue;
     receives.clear();
-    driver_.doorbells().ring();
+    links_->ring();
     return;
   }
 }

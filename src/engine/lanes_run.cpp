@@ -133,7 +133,7 @@ Status LanesRun::begin(Launch& launch) {
 
 Advance LanesRun::advance() {
   const Advance advanced = resources_.lanes.run(kStepsARound);
-  if (advanced != Advance::Blocked) engine_.doorbells().ring();
+  if (advanced != Advance::Blocked) engine_.links().ring();
   return advanced;
 }
 

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "src/engine/operation.hpp"
-#include "src/engine/peer_doorbells.hpp"
 #include "src/engine/run.hpp"
 #include "src/executor/small.hpp"
+#include "src/membership/links.hpp"
 
 namespace wreath {
 
 class SmallRun final : public Run {
  public:
-  SmallRun(const Engine& engine, PeerDoorbells& doorbells) : engine_(engine), doorbells_(doorbells) {}
+  explicit SmallRun(const Engine& engine) : engine_(engine) {}
   // Connects the small areas of all ranks.
   Status link() override;
   // Starts a call. The caller sets the operation only where the call cannot end at once.
@@ -22,7 +22,7 @@ class SmallRun final : public Run {
   Result<Started> start() override;
   Advance advance() override {
     const Advance advanced = exchange_.run();
-    if (exchange_.take_told()) doorbells_.ring();
+    if (exchange_.take_told()) links_->ring();
     return advanced;
   }
   RunFault fault() const override;
@@ -32,7 +32,7 @@ class SmallRun final : public Run {
 
  private:
   const Engine& engine_;
-  PeerDoorbells& doorbells_;
+  const Links* links_ = nullptr;  // after link()
   SmallExchange exchange_;
 };
 

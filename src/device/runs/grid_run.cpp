@@ -140,7 +140,7 @@ Advance GridRun::advance() {
     error_ = advanced.error();
     return Advance::Failed;
   }
-  if (*advanced != Advance::Blocked) engine().doorbells().ring();
+  if (*advanced != Advance::Blocked) engine().links().ring();
   return *advanced;
 }
 
