@@ -18,7 +18,13 @@ void place_lanes(Plan& plan, OperationState& state) {
   state.slots[static_cast<int>(Buffer::Scratch)] = plan.lowered.scratch_slots;
   state.slots[static_cast<int>(Buffer::Partial)] = plan.lowered.partial_slots;
   const auto [scratch, partial] = places_of(plan, state.geometry);
-  std::byte* memory = plan.scratch.reserve(scratch + partial);
+  if (scratch + partial > plan.scratch_bytes) {
+    plan.scratch.reset();
+    // The memory is not zeroed, so each page is first touched by the thread that writes it.
+    plan.scratch.reset(new std::byte[scratch + partial + kLineBytes]);
+    plan.scratch_bytes = scratch + partial;
+  }
+  std::byte* const memory = scratch + partial == 0 ? nullptr : line_from(plan.scratch.get());
   state.buffers[static_cast<int>(Buffer::Scratch)] = memory;
   state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch;
 }
@@ -37,17 +43,6 @@ Conversions conversions_of(const Arithmetic& arithmetic) noexcept {
   }
   conversions.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
   return conversions;
-}
-
-std::byte* LaneScratch::reserve(std::uint64_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (bytes > bytes_) {
-    memory_.reset();
-    // The memory is not zeroed, so each page is first touched by the thread that writes it.
-    memory_.reset(new std::byte[bytes + kLineBytes]);
-    bytes_ = bytes;
-  }
-  return line_from(memory_.get());
 }
 
 LanePlaces places_of(const Plan& plan, const Geometry& geometry) {

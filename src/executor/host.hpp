@@ -75,24 +75,14 @@ struct HostProcessor {
 // Returns the changes of form that are plain copies under `arithmetic`. Without a combine all of them are.
 Conversions conversions_of(const Arithmetic& arithmetic) noexcept;
 
-// The places of Scratch and Partial of all lanes. They grow and never shrink. Their contents do not outlive a call.
-class LaneScratch {
- public:
-  // Returns at least `bytes` bytes of memory, at a line's start, or null for none. Pointers given before become
-  // invalid.
-  std::byte* reserve(std::uint64_t bytes);
-
- private:
-  std::unique_ptr<std::byte[]> memory_;  // NOLINT(modernize-avoid-c-arrays)
-  std::uint64_t bytes_ = 0;
-};
-
 // A lowered schedule bound to a communicator's FIFOs.
 struct Plan {
   Lowered lowered;
   std::vector<SendFifo*> targets;
   std::vector<RecvFifo*> sources;
-  LaneScratch scratch;
+  // The places of Scratch and Partial of all lanes. They grow and never shrink. Their contents do not outlive a call.
+  std::unique_ptr<std::byte[]> scratch;  // NOLINT(modernize-avoid-c-arrays)
+  std::uint64_t scratch_bytes = 0;
 };
 
 // Returns the state of an operation of `plan` on this rank. `call` gives the call's fields: geometry, Input and Output
