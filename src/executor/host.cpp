@@ -29,21 +29,19 @@ void place_lanes(Plan& plan, OperationState& state) {
   state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch;
 }
 
-}  // namespace
-
-Conversions conversions_of(const Arithmetic& arithmetic) noexcept {
-  Conversions conversions;
-  if (arithmetic.combine == nullptr) return conversions;
-  conversions.plain = 0;
+void set_forms(OperationState& state, const Arithmetic& arithmetic) {
+  if (arithmetic.combine == nullptr) return;
+  state.plain_forms = 0;
   for (const Form from : {Form::Data, Form::Partial}) {
     for (const Form to : {Form::Data, Form::Partial}) {
       const unsigned plain = arithmetic.moves(from, to) ? 1U : 0U;
-      conversions.plain = static_cast<std::uint8_t>(conversions.plain | plain << Conversions::bit(from, to));
+      state.plain_forms = static_cast<std::uint8_t>(state.plain_forms | plain << OperationState::forms_bit(from, to));
     }
   }
-  conversions.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
-  return conversions;
+  state.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
 }
+
+}  // namespace
 
 LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
   const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
@@ -53,14 +51,14 @@ LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
   return {bytes_of(Buffer::Scratch, plan.lowered.scratch_slots), bytes_of(Buffer::Partial, plan.lowered.partial_slots)};
 }
 
-OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions) {
+OperationState begin_operation(Plan& plan, const OperationState& call, const Arithmetic& arithmetic) {
   OperationState state = call;
   state.steps = plan.lowered.steps.data();
   state.several = plan.lowered.several.data();
   state.targets = plan.targets.data();
   state.sources = plan.sources.data();
   state.step_major = plan.lowered.step_major;
-  state.conversions = conversions;
+  set_forms(state, arithmetic);
   place_lanes(plan, state);
   return state;
 }
@@ -86,7 +84,7 @@ bool LaneScheduler::prepare_to_pull() {
 void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
                           std::size_t resident) {
   plan_ = &plan;
-  state_ = begin_operation(plan, state, conversions_of(processor.arithmetic));
+  state_ = begin_operation(plan, state, processor.arithmetic);
   processor_ = processor;
   processor_.pulled = pulled_ == nullptr ? nullptr : line_from(pulled_.get());
   lanes_.assign(plan.lowered.lanes.size(), LaneState{});

@@ -72,9 +72,6 @@ struct HostProcessor {
   }
 };
 
-// Returns the changes of form that are plain copies under `arithmetic`. Without a combine all of them are.
-Conversions conversions_of(const Arithmetic& arithmetic) noexcept;
-
 // A lowered schedule bound to a communicator's FIFOs.
 struct Plan {
   Lowered lowered;
@@ -87,7 +84,8 @@ struct Plan {
 
 // Returns the state of an operation of `plan` on this rank. `call` gives the call's fields: geometry, Input and Output
 // with their regions, signatures, and epoch. This function sets the others, and gives Scratch and Partial their places.
-OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions);
+// Without a combine all changes of form are plain copies.
+OperationState begin_operation(Plan& plan, const OperationState& call, const Arithmetic& arithmetic);
 
 // The bytes that the places of Scratch and of Partial take. Both are whole lines.
 struct LanePlaces {

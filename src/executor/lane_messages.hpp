@@ -103,14 +103,14 @@ class LaneMessages {
   }
 
   WREATH_HOST_DEVICE bool multiplied_when_sent(Buffer buffer) const {
-    return buffer == Buffer::Input && operation_.conversions.premultiplies;
+    return buffer == Buffer::Input && operation_.premultiplies;
   }
   WREATH_HOST_DEVICE Form outgoing_form(Buffer buffer) const {
     return multiplied_when_sent(buffer) ? Form::Partial : form_of(buffer);
   }
   // Returns whether one source is copied unchanged. `finished` says that the source is a result, not an input or a sum.
   WREATH_HOST_DEVICE bool plain(Form from, bool finished, Form to) const {
-    return (finished && to == Form::Data) || operation_.conversions.moves(from, to);
+    return (finished && to == Form::Data) || operation_.moves(from, to);
   }
 
   WREATH_HOST_DEVICE std::uint32_t incoming_signature(std::uint32_t target_part) const {

@@ -105,7 +105,7 @@ class StepRunner : private LaneMessages<Processor> {
   }
 
   WREATH_HOST_DEVICE Form incoming_form() const {
-    const bool inputs = reduces() && operation_.conversions.premultiplies;
+    const bool inputs = reduces() && operation_.premultiplies;
     return (step_.flags & kPartialIncoming) != 0 || inputs ? Form::Partial : Form::Data;
   }
   WREATH_HOST_DEVICE std::uint32_t incoming_signature() const { return Work::incoming_signature(step_.target_part); }

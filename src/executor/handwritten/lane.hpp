@@ -42,7 +42,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
   WREATH_HOST_DEVICE static Chunk partial(std::uint32_t part) { return {Buffer::Partial, part}; }
   // Returns the form in which others' inputs arrive.
   WREATH_HOST_DEVICE Form form_of_inputs() const {
-    return operation_.conversions.premultiplies ? Form::Partial : Form::Data;
+    return operation_.premultiplies ? Form::Partial : Form::Data;
   }
 
   WREATH_HOST_DEVICE Advance send(const Ends& to, const Chunk& source) {
