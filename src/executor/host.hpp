@@ -34,7 +34,7 @@ struct HostProcessor {
   struct SourceList {
     explicit SourceList(const HostProcessor& /*processor*/) {}
     const std::byte* data[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): as far as it is filled
-    Origin origins[kMaximumFanIn + 1];         // NOLINT(modernize-avoid-c-arrays): likewise
+    std::uint64_t origins[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): likewise
   };
 
   // If `combine` is null, nothing is combined, and all bytes are moved unchanged.

@@ -203,7 +203,7 @@ class StepRunner : private LaneMessages<Processor> {
     sources.operands.messages = incoming_form();
     sources.operands.own = own_place();
     const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
-    if (const Advance here = Work::await({incoming_signature(), bytes}, sources); here != Advance::Advanced) {
+    if (const Advance here = Work::await(incoming_signature(), bytes, sources); here != Advance::Advanced) {
       if (here == Advance::Blocked) post_landing();
       return here;
     }

@@ -190,11 +190,8 @@ struct Located {
   std::uint64_t device = 0;
 };
 
-// Says how a located message is read.
-struct Origin {
-  bool fetched;
-  std::uint64_t device;  // as in Located
-};
+// Stands in place of Located::device for a message that is read where it lies.
+inline constexpr std::uint64_t kReadInPlace = ~std::uint64_t{0};
 
 WREATH_HOST_DEVICE inline const std::byte* address_in(const SlotHeader& slot) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
