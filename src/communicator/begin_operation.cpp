@@ -5,6 +5,7 @@
 
 #include "src/communicator/captured_call.hpp"
 #include "src/communicator/impl.hpp"
+#include "src/device/library_stream.hpp"
 #include "src/engine/engine.hpp"
 #include "wreath/device.hpp"
 
@@ -74,6 +75,14 @@ Status check_stream(const Engine& engine, const Stream* stream, std::string_view
   const Status taken = takes_calls(stream);
   if (taken) return {};
   return complaint(engine, call, taken.error().code, taken.error().message);
+}
+
+Status check_blocking(const Engine& engine, const Call& call) {
+  LibraryStream* const stream = capturing(call.stream);
+  if (stream == nullptr) return {};
+  const std::string_view text = name(call.collective, call.varying());
+  stream->invalidate(fmt::format("a blocking {} was called in one of its streams", text));
+  return complaint(engine, text, ErrorCode::InvalidUsage, "a blocking call in a stream that captures");
 }
 
 Result<std::shared_ptr<Operation>> begin_operation(std::shared_ptr<Operation> operation) {

@@ -14,6 +14,8 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/engine/slot_size.hpp"
+#include "src/membership/link_messages.hpp"
+#include "src/tuner/streaming.hpp"
 
 namespace wreath {
 namespace {

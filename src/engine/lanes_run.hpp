@@ -10,7 +10,6 @@
 #include "src/engine/plans.hpp"
 #include "src/engine/run.hpp"
 #include "src/tuner/single_copy.hpp"
-#include "src/tuner/streaming.hpp"
 
 namespace wreath {
 
@@ -22,7 +21,7 @@ struct LaneResources {
   // SingleCopy decides which messages peers read out of this process.
   SingleCopy single_copy;
   // Outputs of at least so many bytes are written past the caches.
-  std::uint64_t stream_bytes = kNothingStreams;
+  std::uint64_t stream_bytes = 0;
   // This becomes HostProcessor::read_device, since a peer of this process may send from device memory.
   int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 };

@@ -8,6 +8,7 @@
 
 #include "src/base/log.hpp"
 #include "src/bootstrap/mesh.hpp"
+#include "src/membership/link_messages.hpp"
 
 namespace wreath {
 namespace {

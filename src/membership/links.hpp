@@ -18,12 +18,13 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
-#include "src/membership/link_messages.hpp"
 #include "src/membership/members.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
+
+struct LinkFacts;
 
 // A rank that has a device gives these to its links.
 struct DeviceSegments {
