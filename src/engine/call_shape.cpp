@@ -68,20 +68,18 @@ bool uses_output(Collective collective, Rank root, Rank me) noexcept {
   return collective != Collective::Barrier;
 }
 
-std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
-  std::uint64_t end = 0;
-  for (std::uint32_t i = 0; i < parts.count; ++i) {
-    const ElementRange range = table.part(parts.first + i);
-    if (range.count > 0) end = std::max(end, range.first + range.count);
-  }
-  return end;
-}
-
 std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
                         Rank me) noexcept {
   const bool one = holds_one_block(call.collective, buffer);
   const PartTable& table = buffer == Buffer::Input ? geometry.input : geometry.output;
-  return span_of(table, one ? PartRange{static_cast<std::uint32_t>(me), 1} : PartRange{0, parts}) * size_of(call.dtype);
+  const std::uint32_t first = one ? static_cast<std::uint32_t>(me) : 0;
+  const std::uint32_t past = one ? first + 1 : parts;
+  std::uint64_t end = 0;
+  for (std::uint32_t i = first; i < past; ++i) {
+    const ElementRange range = table.part(i);
+    if (range.count > 0) end = std::max(end, range.first + range.count);
+  }
+  return end * size_of(call.dtype);
 }
 
 std::uint64_t extent_of(const Call& call, Buffer buffer, Place place) noexcept {
