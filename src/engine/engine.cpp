@@ -258,8 +258,8 @@ std::vector<WireCounts> Engine::wire_counts() {
 
 Progressed Engine::progressed(Rank peer) const {
   const std::uint64_t calls = entered_.history.calls();
-  const MessageCounts counts = exchange_log_.counts(peer);
-  return {calls, counts.sent, counts.received, entered_.history.after(calls).value_or(0)};
+  return {calls, exchange_log_.count(Direction::Send, peer), exchange_log_.count(Direction::Receive, peer),
+          entered_.history.after(calls).value_or(0)};
 }
 
 std::string Engine::call_text() const {
