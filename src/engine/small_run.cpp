@@ -24,12 +24,7 @@ Status SmallRun::link() {
 }
 
 Result<Started> SmallRun::start() {
-  const Call& call = operation().call;
-  SmallCall small{
-      call.collective,      call.root, call.input, call.output, call.count, call.count * size_of(call.dtype), {},
-      operation().signature};
-  if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, engine_.ranks());
-  exchange_.start(small);
+  exchange_.start(operation().call, operation().signature);
   return Started::Now;
 }
 
