@@ -12,16 +12,14 @@ namespace {
 constexpr int kTokenTries = 20;
 
 CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
-  CallRecord record;
-  record.number = number;
-  record.collective = call.collective;
-  record.varying = call.varying();
-  record.dtype = call.dtype;
-  record.op = call.reduction.op;
-  record.root = call.root;
-  record.count = elements;
-  if (choice.algorithm != nullptr) record.algorithm = choice.algorithm->name;
-  return record;
+  return {.number = number,
+          .collective = call.collective,
+          .dtype = call.dtype,
+          .op = call.reduction.op,
+          .varying = call.varying(),
+          .root = call.root,
+          .count = elements,
+          .algorithm = choice.algorithm == nullptr ? ShortName() : choice.algorithm->name};
 }
 
 }  // namespace

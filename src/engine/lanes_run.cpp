@@ -68,13 +68,12 @@ Result<Launch> LanesRun::launch_call() {
   const auto found = resources_.plans->find(choice, call.root);
   if (!found) return found.error();
   Plan& plan = **found;
-  Cut cut;
-  cut.parts = plan.lowered.parts;
-  cut.data_lanes = plan.lowered.data_lanes;
-  cut.tile_bytes = choice.tile_bytes;
-  cut.partial_messages =
-      (choice.algorithm->traits & kPartialMessages) != 0 || call.reduction.op == ReduceOp::PremultipliedSum;
-  cut.several_parts = (choice.algorithm->traits & kSeveralParts) != 0;
+  const Cut cut{.parts = plan.lowered.parts,
+                .data_lanes = plan.lowered.data_lanes,
+                .tile_bytes = choice.tile_bytes,
+                .partial_messages = (choice.algorithm->traits & kPartialMessages) != 0 ||
+                                    call.reduction.op == ReduceOp::PremultipliedSum,
+                .several_parts = (choice.algorithm->traits & kSeveralParts) != 0};
   Launch launch;
   launch.plan = &plan;
   launch.bytes = bytes_of(call, elements_of(call), engine_.ranks());

@@ -65,15 +65,14 @@ OperationState begin_operation(Plan& plan, const OperationState& call, const Ari
 
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index) {
   const LoweredLane& lowered = plan.lowered.lanes[index];
-  LaneState lane;
-  lane.index = static_cast<std::uint16_t>(index);
-  lane.first = lane.step = lowered.first_step;
-  lane.end = lowered.first_step + lowered.step_count;
-  lane.data_lane = lowered.data_lane;
-  lane.number = lowered.number;
-  lane.local = lowered.local;
-  lane.done = lowered.step_count == 0 || state.geometry.tiles == 0;
-  return lane;
+  return {.first = lowered.first_step,
+          .end = lowered.first_step + lowered.step_count,
+          .step = lowered.first_step,
+          .index = static_cast<std::uint16_t>(index),
+          .data_lane = lowered.data_lane,
+          .number = lowered.number,
+          .local = lowered.local,
+          .done = lowered.step_count == 0 || state.geometry.tiles == 0};
 }
 
 bool LaneScheduler::prepare_to_pull() {
