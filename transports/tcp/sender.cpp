@@ -63,7 +63,8 @@ Status TcpSender::add_message(WireLane& lane, const SlotHeader& slot) {
   take_credit(lanes_, *header);
   frames_[end_frame_++] = {&lane, slot.sequence, batch_.add(*header, data, slot.bytes)};
   lane.sent.add(slot.bytes);
-  counts_.add_message(slot.bytes);
+  ++counts_.messages;
+  counts_.bytes += slot.bytes;
   return {};
 }
 
