@@ -17,7 +17,7 @@ Status SmallRun::link() {
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks));
   std::byte* own = links_->segment().small_area();
   for (Rank peer = 0; peer < ranks; ++peer) {
-    areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area;
+    areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area();
   }
   exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, engine_.shape().first_sequence);
   return {};

@@ -242,7 +242,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     share_device(static_cast<Rank>(peer), attempts[peer]);
     if (!attempts[peer].refused.empty()) more_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (memory != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
-    if (memory != nullptr) sleepers_.emplace_back(memory->peer().sleeping, memory);
+    if (memory != nullptr) sleepers_.emplace_back(memory->peer().sleeping(), memory);
     if (speaks(static_cast<Rank>(peer))) {
       speaking_.push_back(static_cast<Rank>(peer));
     } else if (incoming_[peer].waiting_words > 0) {
