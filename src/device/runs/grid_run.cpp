@@ -11,7 +11,6 @@
 #include "src/base/log.hpp"
 #include "src/device/call_memory.hpp"
 #include "src/device/runs/low_latency.hpp"
-#include "src/device/runs/operation_buffers.hpp"
 #include "src/engine/call_shape.hpp"
 #include "src/engine/engine.hpp"
 
@@ -29,17 +28,31 @@ bool aligned(const Call& call) {
   return addresses % size_of(call.dtype) == 0;
 }
 
+// Calls use(data) with the beginning of each buffer that rank `me` uses, as the program knows it.
+template <typename Use>
+void for_each_buffer(const Operation& operation, Rank me, Use use) {
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const ExchangeMessage& message : operation.messages.of(direction)) {
+      if (message.count > 0) use(message.data);
+    }
+  }
+  const Call& call = operation.call;
+  if (operation.exchanges() || call.collective == Collective::Barrier) return;
+  if (call.input != nullptr && uses_input(call.collective, call.root, me)) use(call.input);
+  if (call.output != nullptr && uses_output(call.collective, call.root, me)) use(call.output);
+}
+
 void warn_of_copies(const Device& device, const Error& why) {
   log_warning("calls on memory of {} are copied to memory of the host and back: {}", device.name(), why.message);
 }
 
 }  // namespace
 
-void CallMemory::add(const void* data) {
-  LibraryDevice* const its = device_of(data);
-  (its == nullptr ? on_host : on_device) = true;
-  if (its != nullptr) device = its;
-}
+// Says where the buffers of an operation are.
+struct GridRun::CallMemory {
+  LibraryDevice* device = nullptr;  // the memory's device; null where none has a device
+  bool on_host = false;             // some are in memory of the host
+};
 
 bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device) {
   const auto& members = engine.members().table();
@@ -72,7 +85,7 @@ Status GridRun::link() {
 Run& GridRun::run_for(Operation& operation, Run& own) {
   if (!may_have_device_memory.load(std::memory_order_relaxed)) return own;
   const CallMemory memory = memory_of(operation);
-  if (!memory.on_device) return own;
+  if (memory.device == nullptr) return own;
   if (LaneGrid* const grid = grid_for(operation, memory); grid != nullptr) {
     device_ = memory.device;
     grid_ = grid;
@@ -84,9 +97,13 @@ Run& GridRun::run_for(Operation& operation, Run& own) {
   return staged_run_;
 }
 
-CallMemory GridRun::memory_of(const Operation& operation) const {
+GridRun::CallMemory GridRun::memory_of(const Operation& operation) const {
   CallMemory memory;
-  for_each_buffer(operation, engine().rank(), [&](const void* data) { memory.add(data); });
+  for_each_buffer(operation, engine().rank(), [&](const void* data) {
+    LibraryDevice* const device = device_of(data);
+    memory.on_host = memory.on_host || device == nullptr;
+    if (device != nullptr) memory.device = device;
+  });
   return memory;
 }
 

@@ -14,16 +14,6 @@
 
 namespace wreath {
 
-// CallMemory says where the buffers of an operation are.
-struct CallMemory {
-  LibraryDevice* device = nullptr;  // the memory's device
-  bool on_device = false;
-  bool on_host = false;
-
-  // Adds a buffer, which is not null.
-  void add(const void* data);
-};
-
 class GridRun final : public LanesRun {
  public:
   // `own` is the device of the communicator, or null.
@@ -53,6 +43,8 @@ class GridRun final : public LanesRun {
   Status begin(Launch& launch) override;
 
  private:
+  struct CallMemory;
+
   std::vector<DeviceRange> ranges() const;
   CallMemory memory_of(const Operation& operation) const;
   LaneGrid* grid_for(const Operation& operation, const CallMemory& memory);
