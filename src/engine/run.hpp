@@ -56,7 +56,7 @@ class Run {
   // Limits the sleep of a driver that nothing wakes, where the run must look again sooner than the driver would.
   virtual std::optional<std::int64_t> longest_sleep_ns() const { return std::nullopt; }
 
-  // A run of a room above the engine overrides the functions below.
+  // Most runs need none of the functions below.
 
   // Prepares what the run needs before the ranks link.
   virtual void prepare() {}

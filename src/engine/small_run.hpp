@@ -1,5 +1,5 @@
 // SmallRun runs small calls among ranks that map each other's memory. The engine has it as a value. Calls that repeat
-// the last one use it without the table, and without virtual calls.
+// the last one use it without a choice, and without virtual calls.
 #pragma once
 
 #include "src/engine/operation.hpp"

@@ -167,7 +167,8 @@ class Links {
   std::vector<Rank> wired_;
   std::vector<Rank> speaking_;
   std::vector<Rank> mapped_;
-  std::vector<std::pair<const Counter*, MappedLink*>> sleepers_;  // the mapped peers' counters, and their links
+  // The mapped peers' counters stand beside their links, so that ring() reads no region.
+  std::vector<std::pair<const Counter*, MappedLink*>> sleepers_;
 
   std::mutex mutex_;
   std::condition_variable arrived_;

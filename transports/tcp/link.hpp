@@ -25,6 +25,7 @@
 
 namespace wreath {
 
+// The FrameReader touches neither socket nor counts while it is made or destroyed.
 class TcpLink final : public Wire, private FrameReader {
  public:
   // `socket` is connected, authenticated, and a stream. Nothing of another protocol may be unread on it. `interface`

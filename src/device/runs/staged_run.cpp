@@ -1,4 +1,4 @@
-// StagedRun finds the buffers of an operation, and their sizes.
+// StagedRun finds the buffers of an operation and their sizes, and copies them.
 #include "src/device/runs/staged_run.hpp"
 
 #include <algorithm>
