@@ -24,7 +24,7 @@ if(NOT WREATH_DEVICE)
   set(wreath_left_out unit/device unit/device_regions unit/far_memory conformance/block_executor conformance/cuda_blocks
     conformance/device multiprocess/device_memory training/cuda_device training/device
     conformance/verbs/device_memory_test.cpp faults/abort/freed_memory_test.cpp unit/commands/gpu_check_test.cpp unit/commands/perf_streams_test.cpp unit/communicator/own_device_test.cpp
-    unit/communicator/run_table_test.cpp unit/kernels/block_roles_test.cpp unit/perf/device_patterns_test.cpp)
+    unit/communicator/runs_test.cpp unit/kernels/block_roles_test.cpp unit/perf/device_patterns_test.cpp)
 endif()
 # Its test counts allocations by operators of its own, and sanitizers have theirs.
 if(WREATH_SANITIZE)

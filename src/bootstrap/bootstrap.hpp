@@ -14,7 +14,6 @@
 #include "src/base/fd.hpp"
 #include "src/bootstrap/seal.hpp"
 #include "wreath/endpoint.hpp"
-#include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"
@@ -22,6 +21,7 @@
 namespace wreath {
 
 class Device;
+struct EnvironmentJob;
 
 // Describes a rank in the table of all ranks.
 struct Member {

@@ -8,9 +8,12 @@
 #include <string_view>
 
 #include "src/bootstrap/codec.hpp"
+#include "src/bootstrap/key.hpp"
 
 namespace wreath {
 namespace {
+
+static_assert(kSealBytes == kTagBytes);
 
 constexpr std::string_view kOfConnector = "wreath message of the connector ";
 constexpr std::string_view kOfAcceptor = "wreath message of the acceptor  ";
@@ -28,8 +31,8 @@ Content::Digest Content::digest_of(std::span<const std::byte> bytes) {
   return digest;
 }
 
-std::array<std::byte, kTagBytes> Seal::tag(bool of_connector, std::uint64_t number,
-                                           const Content::Digest& digest) const {
+std::array<std::byte, kSealBytes> Seal::tag(bool of_connector, std::uint64_t number,
+                                            const Content::Digest& digest) const {
   Writer writer;
   writer.raw(std::as_bytes(std::span(of_connector ? kOfConnector : kOfAcceptor)));
   writer.number(number);

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
-#include "src/bootstrap/key.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
+class Key;
+
 inline constexpr std::size_t kFrameHeaderBytes = 8;
-inline constexpr std::size_t kSealBytes = kTagBytes;
+inline constexpr std::size_t kSealBytes = 32;
 
 // Holds what a message says, hashed once for all its receivers.
 class Content {
@@ -55,7 +56,7 @@ class Seal {
   Status read(std::span<const std::byte> content, std::span<const std::byte, kSealBytes> seal);
 
  private:
-  std::array<std::byte, kTagBytes> tag(bool of_connector, std::uint64_t number, const Content::Digest& digest) const;
+  std::array<std::byte, kSealBytes> tag(bool of_connector, std::uint64_t number, const Content::Digest& digest) const;
 
   std::shared_ptr<const Key> key_;
   bool connects_ = false;

@@ -2,7 +2,6 @@
 // launched, or without any of these.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -14,12 +13,11 @@ namespace wreath {
 // it has no turn yet.
 Status check_stream(const Engine& engine, const Stream* stream, std::string_view call);
 
+// Returns the error of a blocking call in a stream that captures, and makes that capture invalid.
+Status check_blocking(const Engine& engine, const Call& call);
+
 // Begins a prepared operation of Engine::prepare() and takes its turn among the calls now. Its stream may refuse it
 // later than check_stream(); the communicator has then failed.
 Result<std::shared_ptr<Operation>> begin_operation(std::shared_ptr<Operation> operation);
-
-// Begins a captured call for one launch of its graph. Returns the function that the stream calls when it comes to the
-// call. The queue needs no room: a call that finds none is entered when those before it are over.
-std::function<Status()> begin_replay(const std::shared_ptr<Operation>& operation);
 
 }  // namespace wreath

@@ -3,7 +3,6 @@
 
 #include "src/communicator/begin_operation.hpp"
 #include "src/communicator/impl.hpp"
-#include "src/device/library_stream.hpp"
 
 namespace wreath {
 namespace {
@@ -53,11 +52,7 @@ Result<Work> start_call(Engine& engine, const Call& call) {
 Status run_call(Engine& engine, const Call& call) {
   const Undriven* const undriven = engine.undriven();
   if (call.stream == nullptr && (undriven == nullptr || !undriven->takes(call))) return engine.run(call);
-  if (LibraryStream* const stream = capturing(call.stream)) {
-    const std::string text(text_of(call.collective, call.varying()));
-    stream->invalidate(fmt::format("a blocking {} was called in one of its streams", text));
-    return complaint(engine, text, ErrorCode::InvalidUsage, "a blocking call in a stream that captures");
-  }
+  WREATH_TRY(check_blocking(engine, call));
   auto work = start_call(engine, call);
   return work ? work->wait() : Status(work.error());
 }

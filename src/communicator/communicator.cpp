@@ -16,6 +16,7 @@
 #include "src/communicator/own_device.hpp"
 #include "src/communicator/rank_communicator.hpp"
 #include "src/device/runs/device_parts.hpp"
+#include "wreath/environment.hpp"
 
 namespace wreath {
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
 #include <utility>
 
 #include "src/base/clock.hpp"
@@ -121,10 +122,10 @@ Status GroupCalls::check() const {
 // Begins the calls of all communicators in turn. Where one thread drives several ranks, none goes ahead of the others.
 // So waiting for room in a full queue ends.
 Status GroupCalls::begin() {
-  std::deque<CallGuard> guards;
+  std::deque<std::unique_lock<CallGate>> guards;
   std::size_t most = 0;
   for (OfEngine& kept : kept()) {
-    if (!guards.emplace_back(&kept.engine->gate()).entered()) {
+    if (!guards.emplace_back(kept.engine->gate(), std::try_to_lock)) {
       return complaint(*kept.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
     }
     if (!kept.messages.empty()) {
@@ -167,8 +168,8 @@ Status GroupCalls::run() {
   OfEngine& only = kept_.front();
   const bool of_host = are_of_host(only.messages);
   if (auto done = only.engine->run_now(only.messages, of_host)) return *std::move(done);
-  const CallGuard guard(&only.engine->gate());
-  if (!guard.entered()) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
+  const std::unique_lock guard(only.engine->gate(), std::try_to_lock);
+  if (!guard) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
   return only.engine->run(only.messages, of_host);
 }
 

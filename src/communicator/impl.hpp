@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -11,7 +12,6 @@
 #include "src/communicator/check_call.hpp"
 #include "src/communicator/group.hpp"
 #include "src/device/call_memory.hpp"
-#include "src/engine/call_gate.hpp"
 #include "src/engine/engine.hpp"
 #include "wreath/communicator.hpp"
 
@@ -42,10 +42,10 @@ struct Communicator::Impl {
   // the call.
   template <typename Name, typename Check, typename Body>
   std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
-    // A group's calls touch nothing of the engine before the launch.
-    const CallGuard guard(GroupCalls::open() == nullptr ? &engine->gate() : nullptr);
+    std::unique_lock guard(engine->gate(), std::defer_lock);
     if (inherited()) return wreath::inherited();
-    if (!guard.entered()) {
+    // A group's calls touch nothing of the engine before the launch.
+    if (GroupCalls::open() == nullptr && !guard.try_lock()) {
       return told(complaint(*engine, name(), ErrorCode::InvalidUsage, kTwoAtOnce));
     }
     if (const Status checked = check(); !checked) return told(refuse(*engine, name(), checked.error()));

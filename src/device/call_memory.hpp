@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <string_view>
 
-#include "src/device/library_device.hpp"
-#include "wreath/device.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
+
+class LibraryDevice;
+class Stream;
 
 // Becomes true for good with a process's first memory of the host device, or with its first use of CUDA. Until then
 // calls look no further. A caller that asks about memory has made that memory before, so a relaxed load is enough.

@@ -32,7 +32,7 @@ void move_alone(const Call& call) {
 }  // namespace
 
 Result<Started> AloneRun::start() {
-  const Call& call = operation_->call;
+  const Call& call = operation().call;
   const bool nothing = !call.varying() && call.count == 0;
   status_ = Status();
   if (!nothing && engine_.ranks() > 1) {
@@ -41,12 +41,6 @@ Result<Started> AloneRun::start() {
     move_alone(call);
   }
   return Started::Now;
-}
-
-Run* AloneRuns::run_for(Operation& operation, RunRows /*below*/) {
-  if (!engine_.needs_no_peer(operation)) return nullptr;
-  run_.set(operation);
-  return &run_;
 }
 
 }  // namespace wreath

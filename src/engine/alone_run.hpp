@@ -10,8 +10,6 @@ namespace wreath {
 class AloneRun final : public Run {
  public:
   explicit AloneRun(Engine& engine) : engine_(engine) {}
-  void set(Operation& operation) { operation_ = &operation; }
-
   // Does the whole call.
   Result<Started> start() override;
   Advance advance() override { return Advance::Done; }
@@ -22,18 +20,7 @@ class AloneRun final : public Run {
 
  private:
   Engine& engine_;
-  Operation* operation_ = nullptr;
   Status status_;
-};
-
-class AloneRuns final : public RunFactory {
- public:
-  explicit AloneRuns(Engine& engine) : engine_(engine), run_(engine) {}
-  Run* run_for(Operation& operation, RunRows below) override;
-
- private:
-  Engine& engine_;
-  AloneRun run_;
 };
 
 }  // namespace wreath

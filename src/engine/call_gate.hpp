@@ -26,16 +26,16 @@ class CallGate {
   bool is_wanted() const noexcept { return wishes_.load(std::memory_order_relaxed) > 0; }
 
   // Begins a call, and returns false where another thread is in one. A thread that holds the token of a quick call must
-  // not use it.
-  bool try_enter() noexcept {
+  // not use it. A std::unique_lock holds the gate for a call.
+  bool try_lock() noexcept {
     // The atomic operations here and in try_quick() have one order. Of two threads that begin at once, at least one
     // sees the other.
     if (in_call_.exchange(true, std::memory_order_seq_cst)) return false;
     if (holder_.load(std::memory_order_seq_cst) != Holder::QuickCall) return true;
-    leave();
+    unlock();
     return false;
   }
-  void leave() noexcept { in_call_.store(false, std::memory_order_release); }
+  void unlock() noexcept { in_call_.store(false, std::memory_order_release); }
 
   // Begins a call and its driving together; end_drive() ends both. Returns false where another thread drives or is in a
   // call.
@@ -57,22 +57,6 @@ class CallGate {
   std::atomic<Holder> holder_{Holder::Nobody};
   std::atomic<bool> in_call_{false};
   std::atomic<int> wishes_{0};
-};
-
-// Holds a communicator for one call. `gate` may be null for a call that needs none.
-class CallGuard {
- public:
-  explicit CallGuard(CallGate* gate) : gate_(gate), entered_(gate == nullptr || gate->try_enter()) {}
-  CallGuard(const CallGuard&) = delete;
-  CallGuard& operator=(const CallGuard&) = delete;
-  ~CallGuard() {
-    if (gate_ != nullptr && entered_) gate_->leave();
-  }
-  bool entered() const { return entered_; }
-
- private:
-  CallGate* gate_;
-  bool entered_;
 };
 
 }  // namespace wreath

@@ -28,12 +28,11 @@ std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noex
 }
 
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
-  Query query;
-  query.collective = call.collective;
-  query.varying = call.varying();
-  query.premultiplied = call.reduction.op == ReduceOp::PremultipliedSum;
-  query.bytes = counts_agree(call.collective, query.varying) ? bytes_of(call, elements, ranks) : kUnknownBytes;
-  return query;
+  const bool agree = counts_agree(call.collective, call.varying());
+  return {.collective = call.collective,
+          .bytes = agree ? bytes_of(call, elements, ranks) : kUnknownBytes,
+          .varying = call.varying(),
+          .premultiplied = call.reduction.op == ReduceOp::PremultipliedSum};
 }
 
 std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements) {
@@ -45,13 +44,12 @@ std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t eleme
 }
 
 CallShape shape_of(const Call& call, int ranks, Rank me) noexcept {
-  CallShape shape;
-  shape.collective = call.collective;
-  shape.ranks = ranks;
-  shape.me = me;
-  shape.count = call.count;
-  shape.element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
-  shape.accumulator_bytes = static_cast<std::uint32_t>(size_of(accumulator_of(call.dtype)));
+  CallShape shape{.collective = call.collective,
+                  .ranks = ranks,
+                  .me = me,
+                  .count = call.count,
+                  .element_bytes = static_cast<std::uint32_t>(size_of(call.dtype)),
+                  .accumulator_bytes = static_cast<std::uint32_t>(size_of(accumulator_of(call.dtype)))};
   if (!call.varying()) return shape;
   shape.input = table_of(call.input_blocks.counts.empty() ? call.output_blocks : call.input_blocks);
   shape.output = table_of(call.output_blocks.counts.empty() ? call.input_blocks : call.output_blocks);
@@ -68,25 +66,22 @@ bool uses_output(Collective collective, Rank root, Rank me) noexcept {
   return collective != Collective::Barrier;
 }
 
-std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
-  std::uint64_t end = 0;
-  for (std::uint32_t i = 0; i < parts.count; ++i) {
-    const ElementRange range = table.part(parts.first + i);
-    if (range.count > 0) end = std::max(end, range.first + range.count);
-  }
-  return end;
-}
-
 std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
                         Rank me) noexcept {
   const bool one = holds_one_block(call.collective, buffer);
   const PartTable& table = buffer == Buffer::Input ? geometry.input : geometry.output;
-  return span_of(table, one ? PartRange{static_cast<std::uint32_t>(me), 1} : PartRange{0, parts}) * size_of(call.dtype);
+  const std::uint32_t first = one ? static_cast<std::uint32_t>(me) : 0;
+  const std::uint32_t past = one ? first + 1 : parts;
+  std::uint64_t end = 0;
+  for (std::uint32_t i = first; i < past; ++i) {
+    const ElementRange range = table.part(i);
+    if (range.count > 0) end = std::max(end, range.first + range.count);
+  }
+  return end * size_of(call.dtype);
 }
 
 std::uint64_t extent_of(const Call& call, Buffer buffer, Place place) noexcept {
-  Cut cut;
-  cut.parts = static_cast<std::uint32_t>(place.ranks);
+  const Cut cut{.parts = static_cast<std::uint32_t>(place.ranks)};
   return extent_of(call, make_geometry(shape_of(call, place.ranks, place.me), cut), buffer, cut.parts, place.me);
 }
 

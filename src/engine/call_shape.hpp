@@ -56,13 +56,6 @@ bool uses_input(Collective collective, Rank root, Rank me) noexcept;
 // Says whether `collective` writes Output at rank `me`.
 bool uses_output(Collective collective, Rank root, Rank me) noexcept;
 
-struct PartRange {
-  std::uint32_t first;
-  std::uint32_t count;
-};
-// Returns the elements from the start of a buffer to the end of the last of its `parts`.
-std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept;
-
 // Returns the bytes from the start of a buffer of the call to the end of the data that rank `me` has there. The
 // geometry is that of a plan of so many parts.
 std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 
-#include "src/engine/alone_run.hpp"
 #include "src/engine/engine.hpp"
-#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -17,23 +15,33 @@ constexpr std::int64_t kLongestSleepNs = 50 * kNsPerMs;
 
 }  // namespace
 
-// The last row takes every operation that no other row takes.
-void Driver::add_rows(const AddRuns& add_runs) {
-  add_runs(engine_, runs_);
-  runs_.add(std::make_unique<AloneRuns>(engine_));
-  runs_.add(std::make_unique<SmallRuns>(small_));
-  if (engine_.options_.overrides.executor == kHandwrittenExecutor) {
-    runs_.add(std::make_unique<HandwrittenRuns>(engine_, lanes_));
-  }
-  runs_.add(std::make_unique<LaneRuns>(engine_, lanes_));
-  add_runs(engine_, alone_.runs);
-  alone_.runs.add(std::make_unique<AloneRuns>(engine_));
+void Driver::prepare(const MakeRun& make_outer) {
+  outer_ = make_outer(engine_);
+  outer_at_once_ = make_outer(engine_);
+  if (outer_ != nullptr) outer_->prepare();
 }
 
 Status Driver::link() {
-  doorbells_.connect(*engine_.links_);
   if (!engine_.links_->speaking().empty()) next_turn_.store(Driven::Later, std::memory_order_relaxed);
-  return runs_.link();
+  if (outer_ != nullptr) WREATH_TRY(outer_->link());
+  return small_.link();
+}
+
+void Driver::forget_outer() {
+  outer_.reset();
+  outer_at_once_.reset();
+}
+
+// Returns `own`, or the run that `outer` has for an operation of `own`.
+Run& Driver::within(Run* outer, Run& own, Operation& operation) {
+  own.set(operation);
+  return outer == nullptr ? own : outer->run_for(operation, own);
+}
+
+Run& Driver::run_for(Operation& operation) {
+  if (engine_.needs_no_peer(operation)) return within(outer_.get(), alone_run_, operation);
+  if (operation.choice.small) return within(outer_.get(), small_, operation);
+  return within(outer_.get(), lanes_run_, operation);
 }
 
 bool Driver::pump(const Operation& operation, bool expecting) {
@@ -153,7 +161,7 @@ bool Driver::wires_idle() const {
 
 // Starts the first operation's run. Where it returns Later, the driver calls it again.
 Result<Started> Driver::start_run(Operation& operation) {
-  if (run_ == nullptr) run_ = &runs_.run_for(operation);
+  if (run_ == nullptr) run_ = &run_for(operation);
   const auto started = run_->start();
   started_ = started && *started == Started::Now;
   return started;
@@ -201,7 +209,7 @@ void Driver::on_fault(const Operation& operation) {
 }
 
 void Driver::finish(const Operation& operation, std::optional<Error> error) {
-  if (started_) wire_.add(operation.call.collective, run_->moved());
+  if (started_) count(operation.call.collective, run_->moved());
   run_ = nullptr;
   started_ = false;
   if (engine_.trace_ != nullptr) engine_.trace_->end_call(now_ns());

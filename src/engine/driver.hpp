@@ -4,8 +4,10 @@
 
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,21 +15,13 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/progress.hpp"
+#include "src/engine/alone_run.hpp"
 #include "src/engine/idle_policy.hpp"
 #include "src/engine/lanes_run.hpp"
-#include "src/engine/peer_doorbells.hpp"
 #include "src/engine/run.hpp"
 #include "src/engine/small_run.hpp"
-#include "src/engine/wire_counter.hpp"
 
 namespace wreath {
-
-// The table has the runs of calls that need no peer. They run while another thread may drive.
-struct AloneTable {
-  // A thread holds the mutex while it touches buffers of a call without the token.
-  std::mutex mutex;
-  RunTable runs;
-};
 
 class Driver {
  public:
@@ -35,10 +29,12 @@ class Driver {
   using Driven = Progress::Client::Driven;
 
   explicit Driver(Engine& engine) : engine_(engine) {}
-  // Fills the tables of runs. The rows of rooms above the engine come first.
-  void add_rows(const AddRuns& add_runs);
-  // Links the doorbells and the rows. The caller has made the links and set the tuner's context.
+  // Prepares the runs before the ranks link.
+  void prepare(const MakeRun& make_outer);
+  // Links the runs. The caller has made the links and set the tuner's context.
   Status link();
+  // Forgets the runs of rooms above the engine.
+  void forget_outer();
 
   Round round();
   // Runs rounds until the operation is over or the deadline passes.
@@ -68,18 +64,39 @@ class Driver {
   Driven next_turn() const { return next_turn_.load(std::memory_order_relaxed); }
   void end_wait();
 
-  RunTable& runs() { return runs_; }
-  AloneTable& alone() { return alone_; }
+  // A thread holds the mutex while it touches buffers of a call without the token.
+  std::mutex& at_once_mutex() { return at_once_mutex_; }
+  // Returns the run of a call that needs no peer. It runs while another thread may drive.
+  Run& at_once_run_for(Operation& operation) { return within(outer_at_once_.get(), alone_at_once_, operation); }
   SmallRun& small() { return small_; }
   LaneResources& lanes() { return lanes_; }
   const LaneResources& lanes() const { return lanes_; }
-  PeerDoorbells& doorbells() { return doorbells_; }
   IdlePolicy& idle_policy() { return idle_policy_; }
   const IdlePolicy& idle_policy() const { return idle_policy_; }
-  WireCounter& wire() { return wire_; }
-  const WireCounter& wire() const { return wire_; }
+  // Counts the bytes that a call moved. The holder of the token calls it, once per operation.
+  void count(Collective collective, const WireBytes& bytes) noexcept {
+    // There is one writer, so no instruction is locked.
+    const auto add = [](std::atomic<std::uint64_t>& counted, std::uint64_t more) {
+      counted.store(counted.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    };
+    Moved& moved = moved_by_[static_cast<std::size_t>(collective)];
+    add(moved.sent, bytes.sent);
+    add(moved.loaded, bytes.loaded);
+  }
+  // Returns the bytes that calls of a collective moved. Any thread may ask.
+  WireBytes moved_by(Collective collective) const noexcept {
+    const Moved& moved = moved_by_[static_cast<std::size_t>(collective)];
+    return {moved.sent.load(std::memory_order_relaxed), moved.loaded.load(std::memory_order_relaxed)};
+  }
 
  private:
+  struct Moved {
+    std::atomic<std::uint64_t> sent{0};
+    std::atomic<std::uint64_t> loaded{0};
+  };
+
+  static Run& within(Run* outer, Run& own, Operation& operation);
+  Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
   bool pump(const Operation& operation, bool expecting);
   bool stop_wires();
@@ -100,15 +117,19 @@ class Driver {
   void sleep();
 
   Engine& engine_;
-  RunTable runs_;
-  AloneTable alone_;
+  std::unique_ptr<Run> outer_;  // of a room above the engine; may be null
+  AloneRun alone_run_{engine_};
+  // These are for calls that need no peer and end at once, while another thread may drive.
+  std::mutex at_once_mutex_;
+  std::unique_ptr<Run> outer_at_once_;
+  AloneRun alone_at_once_{engine_};
   Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;
-  PeerDoorbells doorbells_;
-  SmallRun small_{engine_, doorbells_};
+  LanesRun lanes_run_{engine_, lanes_};
+  SmallRun small_{engine_};
   IdlePolicy idle_policy_;
-  WireCounter wire_;
+  std::array<Moved, static_cast<std::size_t>(Collective::Exchange) + 1> moved_by_;
   std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure
   std::int64_t held_since_ns_ = 0;
   std::atomic<Driven> next_turn_{Driven::Nothing};  // between calls

@@ -14,6 +14,8 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/engine/slot_size.hpp"
+#include "src/membership/link_messages.hpp"
+#include "src/tuner/streaming.hpp"
 
 namespace wreath {
 namespace {
@@ -64,7 +66,7 @@ Engine::Engine(std::unique_ptr<Members> members, Membership membership, const Ag
 
 std::string Engine::identity() const { return log_identity(rank()); }
 
-Status Engine::link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments segments) {
+Status Engine::link(std::uint16_t epoch, const MakeRun& make_outer_run, DeviceSegments segments) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
             epoch,  options_.check_wires};
@@ -86,8 +88,7 @@ Status Engine::link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments
   handle_messages();
   progress_->add(*this);
   WREATH_TRY(control_->start(*progress_));
-  driver_.add_rows(add_runs);
-  driver_.runs().prepare();
+  driver_.prepare(make_outer_run);
   const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
                                      idle_policy.crowded());
   // This closes the listener, too.
@@ -149,8 +150,8 @@ void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {
 Engine::~Engine() {
   control_->stop();
   if (progress_) progress_->remove(*this);
-  // The rows may wake this engine until they are gone.
-  driver_.runs().clear();
+  // These runs may wake this engine until they are gone.
+  driver_.forget_outer();
 }
 
 // Drives until at most `left` calls are queued, the communicator has failed or the deadline has passed.
@@ -257,8 +258,8 @@ std::vector<WireCounts> Engine::wire_counts() {
 
 Progressed Engine::progressed(Rank peer) const {
   const std::uint64_t calls = entered_.history.calls();
-  const MessageCounts counts = exchange_log_.counts(peer);
-  return {calls, counts.sent, counts.received, entered_.history.after(calls).value_or(0)};
+  return {calls, exchange_log_.count(Direction::Send, peer), exchange_log_.count(Direction::Receive, peer),
+          entered_.history.after(calls).value_or(0)};
 }
 
 std::string Engine::call_text() const {
@@ -332,7 +333,7 @@ Status Engine::end_work(std::string_view call) {
       holders = driver_.holders();
     }
     release_token();
-    std::unique_lock alone(driver_.alone().mutex, std::defer_lock);
+    std::unique_lock alone(driver_.at_once_mutex(), std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
   const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });

@@ -42,8 +42,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // members'.
   Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
-  // Links the members. The caller calls it once, before any other call. run.hpp explains `add_runs`.
-  Status link(std::uint16_t epoch, const AddRuns& add_runs, DeviceSegments segments);
+  // Links the members. The caller calls it once, before any other call. run.hpp explains `make_outer_run`.
+  Status link(std::uint16_t epoch, const MakeRun& make_outer_run, DeviceSegments segments);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
@@ -93,7 +93,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
+  WireBytes wire_bytes(Collective collective) const { return driver_.moved_by(collective); }
   std::vector<WireCounts> wire_counts();
   // Communicator::plan_for documents the text.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }
@@ -112,7 +112,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::uint64_t communicator() const { return membership_.communicator; }
   const TunerContext& tuning() const { return choices_.tuning(); }
   LaneResources& lanes() { return driver_.lanes(); }
-  PeerDoorbells& doorbells() { return driver_.doorbells(); }
   FlightRecorder& recorder() { return recorder_; }
   Trace* trace() { return trace_.get(); }
   // Says whether an output of so many bytes is written past the caches.

@@ -12,16 +12,14 @@ namespace {
 constexpr int kTokenTries = 20;
 
 CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
-  CallRecord record;
-  record.number = number;
-  record.collective = call.collective;
-  record.varying = call.varying();
-  record.dtype = call.dtype;
-  record.op = call.reduction.op;
-  record.root = call.root;
-  record.count = elements;
-  if (choice.algorithm != nullptr) record.algorithm = choice.algorithm->name;
-  return record;
+  return {.number = number,
+          .collective = call.collective,
+          .dtype = call.dtype,
+          .op = call.reduction.op,
+          .varying = call.varying(),
+          .root = call.root,
+          .count = elements,
+          .algorithm = choice.algorithm == nullptr ? ShortName() : choice.algorithm->name};
 }
 
 }  // namespace
@@ -80,10 +78,10 @@ Error Engine::no_algorithm_for(const Call& call) const {
 // Ends a call that needs no peer at once, while another thread may drive. After an abort it touches no buffer.
 bool Engine::finish_alone(Operation& operation) {
   if (!needs_no_peer(operation)) return false;
-  const std::lock_guard lock(driver_.alone().mutex);
+  const std::lock_guard lock(driver_.at_once_mutex());
   Status status = error();
   if (status) {
-    Run& run = driver_.alone().runs.run_for(operation);
+    Run& run = driver_.at_once_run_for(operation);
     const auto started = run.start();
     if (!started) status = started.error();
     if (started && run.advance() == Advance::Failed) status = run.fault().error;
@@ -134,7 +132,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   // The record is written while the message is on its way.
   const std::uint64_t record = recorder_.enter(last->record(), number);
   if (driver_.spin_small() == Advance::Done) {
-    driver_.wire().add(call.collective, driver_.small().moved());
+    driver_.count(call.collective, driver_.small().moved());
     recorder_.done_at_once(record);
     release_token();
     return Status();
@@ -160,8 +158,8 @@ std::uint64_t Engine::run_small(ExchangeMessages& messages, bool of_host) {
   exchange_log_.enter(Direction::Receive, messages.receives, rank());
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (sent.fifo != nullptr) {
-    driver_.wire().add(Collective::Exchange, {sent.bytes, 0});
-    driver_.doorbells().ring();
+    driver_.count(Collective::Exchange, {sent.bytes, 0});
+    links_->ring();
     // Only staging has a region that the peer must know.
     if (sent.bytes > kHeaderBytes) {
       const Status announced = links_->announce(*control_, messages.sends.front().peer);
@@ -184,7 +182,7 @@ void Engine::receive_small(std::vector<ExchangeMessage>& receives) {
     if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) return;
     if (take_message(received, copies) != Advance::Done) continue;
     receives.clear();
-    driver_.doorbells().ring();
+    links_->ring();
     return;
   }
 }

@@ -3,11 +3,6 @@
 
 namespace wreath {
 
-MessageCounts ExchangeLog::counts(Rank peer) const {
-  return {side(Direction::Send, peer).entered.load(std::memory_order_acquire),
-          side(Direction::Receive, peer).entered.load(std::memory_order_acquire)};
-}
-
 std::optional<CallRecord> ExchangeLog::find(Direction direction, Rank peer, std::uint64_t number) const {
   const Side& of = side(direction, peer);
   if (number == 0 || !entered(direction, peer, number)) return std::nullopt;
@@ -21,10 +16,6 @@ std::optional<CallRecord> ExchangeLog::find(Direction direction, Rank peer, std:
   // The next message may be written over this one before it counts.
   const bool written_over = of.entered.load(std::memory_order_relaxed) + 1 - number >= kRemembered;
   return written_over ? std::nullopt : std::optional(message);
-}
-
-bool ExchangeLog::entered(Direction direction, Rank peer, std::uint64_t number) const {
-  return number <= side(direction, peer).entered.load(std::memory_order_acquire);
 }
 
 std::string describe_message(Direction direction, const CallRecord& message) {

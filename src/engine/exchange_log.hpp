@@ -13,12 +13,6 @@
 
 namespace wreath {
 
-// A rank knows this of the messages between it and a peer.
-struct MessageCounts {
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
-};
-
 class ExchangeLog {
  public:
   explicit ExchangeLog(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
@@ -37,13 +31,15 @@ class ExchangeLog {
 
   // Any thread may call the functions below.
 
-  // Counts the messages to and from `peer` that this rank has entered.
-  MessageCounts counts(Rank peer) const;
+  // Counts the messages to or from `peer` that this rank has entered.
+  std::uint64_t count(Direction direction, Rank peer) const {
+    return side(direction, peer).entered.load(std::memory_order_acquire);
+  }
   // Returns a record of message `number`: its collective is Exchange and its root is the peer. Returns nullopt where it
   // is not entered yet, or too long ago.
   std::optional<CallRecord> find(Direction direction, Rank peer, std::uint64_t number) const;
   // Says whether this rank has entered the message.
-  bool entered(Direction direction, Rank peer, std::uint64_t number) const;
+  bool entered(Direction direction, Rank peer, std::uint64_t number) const { return number <= count(direction, peer); }
 
  private:
   // The log remembers more messages than fit into a FIFO's slots by default. So a rank that waits for a message may ask

@@ -31,7 +31,7 @@ void IdlePolicy::link(const Links& links, Rank rank, int ranks) {
   std::vector<const Counter*> told(static_cast<std::size_t>(ranks));
   Counter& own = links.segment().core();
   told[static_cast<std::size_t>(rank)] = &own;
-  for (const Rank peer : links.mapped()) told[static_cast<std::size_t>(peer)] = links.mapped(peer)->peer().core;
+  for (const Rank peer : links.mapped()) told[static_cast<std::size_t>(peer)] = links.mapped(peer)->peer().core();
   placement_ = Placement(rank, &own, std::move(told));
 }
 

@@ -34,10 +34,11 @@ RunFault unreadable(const Engine& engine, Rank peer, int error) {
 
 }  // namespace
 
-HandwrittenLoop loop_of(const Engine& engine, const Operation& operation) {
-  if (engine.options().overrides.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
-  const bool exchanges = operation.exchanges();
-  return handwritten_loop(operation.call.collective, exchanges ? "" : operation.choice.algorithm->name);
+// Returns the loop that moves the messages, or None where the steps move them.
+HandwrittenLoop LanesRun::loop() const {
+  if (engine_.options().overrides.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
+  const bool exchanges = operation().exchanges();
+  return handwritten_loop(operation().call.collective, exchanges ? "" : operation().choice.algorithm->name);
 }
 
 Result<Started> LanesRun::start() {
@@ -46,34 +47,33 @@ Result<Started> LanesRun::start() {
   made->state.loop = loop();
   made->state.ranks = static_cast<std::uint32_t>(engine_.ranks());
   made->state.rank = static_cast<std::uint32_t>(engine_.rank());
-  made->state.lands = made->state.loop == HandwrittenLoop::None && !reduces(operation_->call.collective);
-  made->state.single_copy_bytes = single_copy_bytes({operation_->call.collective, made->bytes, made->sends_only});
-  if (!operation_->exchanges() && !resources_.plans->enter(*made->plan)) return Started::Later;
+  made->state.lands = made->state.loop == HandwrittenLoop::None && !reduces(operation().call.collective);
+  made->state.single_copy_bytes = single_copy_bytes({operation().call.collective, made->bytes, made->sends_only});
+  if (!operation().exchanges() && !resources_.plans->enter(*made->plan)) return Started::Later;
   const FlightRecorder& recorder = engine_.recorder();
   if (Trace* const trace = engine_.trace(); trace != nullptr) {
-    trace->begin_call(recorder.find(operation_->record).value_or(CallRecord{}), now_ns());
+    trace->begin_call(recorder.find(operation().record).value_or(CallRecord{}), now_ns());
   }
   WREATH_TRY(begin(*made));
   WREATH_TRY(engine_.links().announce(engine_.members()));
-  engine_.recorder().running(operation_->record);
+  engine_.recorder().running(operation().record);
   return Started::Now;
 }
 
-Result<Launch> LanesRun::launch() { return operation_->exchanges() ? launch_messages() : launch_call(); }
+Result<Launch> LanesRun::launch() { return operation().exchanges() ? launch_messages() : launch_call(); }
 
 Result<Launch> LanesRun::launch_call() {
-  const Call& call = operation_->call;
-  const Choice& choice = operation_->choice;
+  const Call& call = operation().call;
+  const Choice& choice = operation().choice;
   const auto found = resources_.plans->find(choice, call.root);
   if (!found) return found.error();
   Plan& plan = **found;
-  Cut cut;
-  cut.parts = plan.lowered.parts;
-  cut.data_lanes = plan.lowered.data_lanes;
-  cut.tile_bytes = choice.tile_bytes;
-  cut.partial_messages =
-      (choice.algorithm->traits & kPartialMessages) != 0 || call.reduction.op == ReduceOp::PremultipliedSum;
-  cut.several_parts = (choice.algorithm->traits & kSeveralParts) != 0;
+  const Cut cut{.parts = plan.lowered.parts,
+                .data_lanes = plan.lowered.data_lanes,
+                .tile_bytes = choice.tile_bytes,
+                .partial_messages = (choice.algorithm->traits & kPartialMessages) != 0 ||
+                                    call.reduction.op == ReduceOp::PremultipliedSum,
+                .several_parts = (choice.algorithm->traits & kSeveralParts) != 0};
   Launch launch;
   launch.plan = &plan;
   launch.bytes = bytes_of(call, elements_of(call), engine_.ranks());
@@ -82,7 +82,7 @@ Result<Launch> LanesRun::launch_call() {
   state.geometry = make_geometry(shape_of(call, engine_.ranks(), engine_.rank()), cut);
   state.buffers[static_cast<int>(Buffer::Input)] = const_cast<std::byte*>(call.input);
   state.buffers[static_cast<int>(Buffer::Output)] = call.output;
-  state.signature = operation_->signature;
+  state.signature = operation().signature;
   state.epoch = engine_.shape().epoch;
   measure_buffers(launch, cut.parts);
   if (state.geometry.tiles < kTooManyTiles) return launch;
@@ -92,7 +92,7 @@ Result<Launch> LanesRun::launch_call() {
 
 // Measures the call's buffers. Peers read large buffers in place, where they can map that memory.
 void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
-  const Call& call = operation_->call;
+  const Call& call = operation().call;
   OperationState& state = launch.state;
   for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
     const std::size_t bytes = extent_of(call, state.geometry, buffer, parts, engine_.rank());
@@ -105,7 +105,7 @@ void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
 
 Result<Launch> LanesRun::launch_messages() {
   auto launch = resources_.exchange.launch(engine_, placed());
-  if (launch) name_memory(*launch, Buffer::Input, extent_of(operation_->messages.sends));
+  if (launch) name_memory(*launch, Buffer::Input, extent_of(operation().messages.sends));
   return launch;
 }
 
@@ -132,7 +132,7 @@ Status LanesRun::begin(Launch& launch) {
 
 Advance LanesRun::advance() {
   const Advance advanced = resources_.lanes.run(kStepsARound);
-  if (advanced != Advance::Blocked) engine_.doorbells().ring();
+  if (advanced != Advance::Blocked) engine_.links().ring();
   return advanced;
 }
 
@@ -160,8 +160,8 @@ std::optional<Rank> LanesRun::waiting_for() const {
 }
 
 std::vector<Question> LanesRun::questions() const {
-  if (!operation_->exchanges()) return questions_of_call(*operation_, engine_.rank(), engine_.ranks());
-  return resources_.exchange.questions(operation_->messages, resources_.lanes);
+  if (!operation().exchanges()) return questions_of_call(operation(), engine_.rank(), engine_.ranks());
+  return resources_.exchange.questions(operation().messages, resources_.lanes);
 }
 
 }  // namespace wreath

@@ -59,7 +59,7 @@ class Operation {
     if (next.varying()) keep_blocks();
     messages.sends.clear();
     messages.receives.clear();
-    choice = Choice();
+    choice = {};
     number = 0;
     moved = true;
     late = warned = false;

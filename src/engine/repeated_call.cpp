@@ -19,9 +19,7 @@ void RepeatedCall::remember(const Call& call, Place place, const Choice& choice,
   const bool both = reads_ && writes_;
   input_bytes_ = both ? bytes_of(Buffer::Input) : 0;
   output_bytes_ = both ? bytes_of(Buffer::Output) : 0;
-  SmallCall small{call.collective, call.root, nullptr, nullptr, call.count, call.count * size_of(call.dtype), {}, 0};
-  if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, place.ranks);
-  part_ = SmallPart(small, place.me, place.ranks);
+  part_ = SmallPart(call, place.me, place.ranks);
   choice_ = choice;
   record_ = record;
 }

@@ -1,12 +1,11 @@
-// A Run is one way to run an operation. The driver knows no other. It asks a table for the run of the first operation,
-// advances that run until it is done, and gives it back.
+// A Run is one way to run an operation. The driver chooses the run of the first operation, and advances it until it is
+// done.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "src/executor/state.hpp"
@@ -27,11 +26,13 @@ struct RunFault {
   bool explains = true;
 };
 
-// The driver alone calls a run, for one operation at a time.
+// The driver alone calls a run, for one operation after the other.
 class Run {
  public:
   virtual ~Run() = default;
 
+  // Sets the operation that the run runs next.
+  void set(Operation& operation) { operation_ = &operation; }
   // Begins the run. The driver calls it again where it returned Later. An error ends the communicator.
   virtual Result<Started> start() = 0;
   // Does all that it can do at once, and never waits. Done means that only wires still carry something. The driver may
@@ -54,53 +55,29 @@ class Run {
   virtual bool stop() { return true; }
   // Limits the sleep of a driver that nothing wakes, where the run must look again sooner than the driver would.
   virtual std::optional<std::int64_t> longest_sleep_ns() const { return std::nullopt; }
-};
 
-class RunFactory;
-using RunRows = std::span<const std::unique_ptr<RunFactory>>;
+  // Most runs need none of the functions below.
 
-// A RunFactory is a row of the table. It outlives its runs.
-class RunFactory {
- public:
-  virtual ~RunFactory() = default;
-  // Prepares what the row needs before the ranks link.
+  // Prepares what the run needs before the ranks link.
   virtual void prepare() {}
-  // Prepares what the row needs of links and peers.
+  // Prepares what the run needs of links and peers.
   virtual Status link() { return {}; }
-  // Returns the run of an entered operation, or null where another row takes it. `below` are the rows after this one.
-  virtual Run* run_for(Operation& operation, RunRows below) = 0;
-};
+  // Returns the run of an operation whose run would be `own`: that one, or another one in its place or around it.
+  virtual Run& run_for(Operation& operation, Run& own) {
+    static_cast<void>(operation);
+    return own;
+  }
 
-// The first row of the table that takes an operation runs it.
-class RunTable {
- public:
-  void add(std::unique_ptr<RunFactory> row) { rows_.push_back(std::move(row)); }
-  void clear() { rows_.clear(); }
-  void prepare() {
-    for (const auto& row : rows_) row->prepare();
-  }
-  Status link() {
-    for (const auto& row : rows_) WREATH_TRY(row->link());
-    return {};
-  }
-  Run& run_for(Operation& operation) const { return first_of(rows_, operation); }
-  // Returns the run of the first row that takes the operation. One row must take it: the last rows of each table take
-  // all that no other row takes.
-  static Run& first_of(RunRows rows, Operation& operation) {
-    while (true) {
-      RunFactory& row = *rows.front();
-      rows = rows.subspan(1);
-      if (Run* const run = row.run_for(operation, rows); run != nullptr) return *run;
-    }
-  }
+ protected:
+  Operation& operation() const { return *operation_; }
 
  private:
-  std::vector<std::unique_ptr<RunFactory>> rows_;
+  Operation* operation_ = nullptr;
 };
 
 class Engine;
-// An AddRuns adds the rows of a room above the engine. They come before the engine's own.
-using AddRuns = std::function<void(Engine& engine, RunTable& table)>;
+// Makes the run of a room above the engine; null where that room has none.
+using MakeRun = std::function<std::unique_ptr<Run>(Engine& engine)>;
 
 // Returns questions to all other ranks whether they entered the call.
 std::vector<Question> questions_of_call(const Operation& operation, Rank me, int ranks);

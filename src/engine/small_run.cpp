@@ -10,25 +10,21 @@
 
 namespace wreath {
 
-void SmallRun::link() {
+Status SmallRun::link() {
   const int ranks = engine_.ranks();
-  if (!engine_.tuning().all_mapped() || ranks == 1) return;
-  const Links& links = engine_.links();
+  links_ = &engine_.links();
+  if (!engine_.tuning().all_mapped() || ranks == 1) return {};
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks));
-  std::byte* own = links.segment().small_area();
+  std::byte* own = links_->segment().small_area();
   for (Rank peer = 0; peer < ranks; ++peer) {
-    areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links.mapped(peer)->peer().small_area;
+    areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area();
   }
   exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, engine_.shape().first_sequence);
+  return {};
 }
 
 Result<Started> SmallRun::start() {
-  const Call& call = operation_->call;
-  SmallCall small{
-      call.collective,      call.root, call.input, call.output, call.count, call.count * size_of(call.dtype), {},
-      operation_->signature};
-  if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, engine_.ranks());
-  exchange_.start(small);
+  exchange_.start(operation().call, operation().signature);
   return Started::Now;
 }
 
@@ -38,13 +34,7 @@ RunFault SmallRun::fault() const {
 }
 
 std::vector<Question> SmallRun::questions() const {
-  return questions_of_call(*operation_, engine_.rank(), engine_.ranks());
-}
-
-Run* SmallRuns::run_for(Operation& operation, RunRows /*below*/) {
-  if (!operation.choice.small) return nullptr;
-  run_.set(operation);
-  return &run_;
+  return questions_of_call(operation(), engine_.rank(), engine_.ranks());
 }
 
 }  // namespace wreath

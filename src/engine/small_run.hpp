@@ -1,20 +1,19 @@
 // SmallRun runs small calls among ranks that map each other's memory. The engine has it as a value. Calls that repeat
-// the last one use it without the table, and without virtual calls.
+// the last one use it without a choice, and without virtual calls.
 #pragma once
 
 #include "src/engine/operation.hpp"
-#include "src/engine/peer_doorbells.hpp"
 #include "src/engine/run.hpp"
 #include "src/executor/small.hpp"
+#include "src/membership/links.hpp"
 
 namespace wreath {
 
 class SmallRun final : public Run {
  public:
-  SmallRun(const Engine& engine, PeerDoorbells& doorbells) : engine_(engine), doorbells_(doorbells) {}
+  explicit SmallRun(const Engine& engine) : engine_(engine) {}
   // Connects the small areas of all ranks.
-  void link();
-  void set(Operation& operation) { operation_ = &operation; }
+  Status link() override;
   // Starts a call. The caller sets the operation only where the call cannot end at once.
   void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
     exchange_.start(part, input, output, signature);
@@ -23,7 +22,7 @@ class SmallRun final : public Run {
   Result<Started> start() override;
   Advance advance() override {
     const Advance advanced = exchange_.run();
-    if (exchange_.take_told()) doorbells_.ring();
+    if (exchange_.take_told()) links_->ring();
     return advanced;
   }
   RunFault fault() const override;
@@ -33,22 +32,8 @@ class SmallRun final : public Run {
 
  private:
   const Engine& engine_;
-  PeerDoorbells& doorbells_;
+  const Links* links_ = nullptr;  // after link()
   SmallExchange exchange_;
-  const Operation* operation_ = nullptr;
-};
-
-class SmallRuns final : public RunFactory {
- public:
-  explicit SmallRuns(SmallRun& run) : run_(run) {}
-  Status link() override {
-    run_.link();
-    return {};
-  }
-  Run* run_for(Operation& operation, RunRows below) override;
-
- private:
-  SmallRun& run_;
 };
 
 }  // namespace wreath

@@ -18,39 +18,32 @@ void place_lanes(Plan& plan, OperationState& state) {
   state.slots[static_cast<int>(Buffer::Scratch)] = plan.lowered.scratch_slots;
   state.slots[static_cast<int>(Buffer::Partial)] = plan.lowered.partial_slots;
   const auto [scratch, partial] = places_of(plan, state.geometry);
-  std::byte* memory = plan.scratch.reserve(scratch + partial);
+  if (scratch + partial > plan.scratch_bytes) {
+    plan.scratch.reset();
+    // The memory is not zeroed, so each page is first touched by the thread that writes it.
+    plan.scratch.reset(new std::byte[scratch + partial + kLineBytes]);
+    plan.scratch_bytes = scratch + partial;
+  }
+  std::byte* const memory = scratch + partial == 0 ? nullptr : line_from(plan.scratch.get());
   state.buffers[static_cast<int>(Buffer::Scratch)] = memory;
   state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch;
 }
 
-}  // namespace
-
-Conversions conversions_of(const Arithmetic& arithmetic) noexcept {
-  Conversions conversions;
-  if (arithmetic.combine == nullptr) return conversions;
-  conversions.plain = 0;
+void set_forms(OperationState& state, const Arithmetic& arithmetic) {
+  if (arithmetic.combine == nullptr) return;
+  state.plain_forms = 0;
   for (const Form from : {Form::Data, Form::Partial}) {
     for (const Form to : {Form::Data, Form::Partial}) {
       const unsigned plain = arithmetic.moves(from, to) ? 1U : 0U;
-      conversions.plain = static_cast<std::uint8_t>(conversions.plain | plain << Conversions::bit(from, to));
+      state.plain_forms = static_cast<std::uint8_t>(state.plain_forms | plain << OperationState::forms_bit(from, to));
     }
   }
-  conversions.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
-  return conversions;
+  state.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
 }
 
-std::byte* LaneScratch::reserve(std::uint64_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (bytes > bytes_) {
-    memory_.reset();
-    // The memory is not zeroed, so each page is first touched by the thread that writes it.
-    memory_.reset(new std::byte[bytes + kLineBytes]);
-    bytes_ = bytes;
-  }
-  return line_from(memory_.get());
-}
+}  // namespace
 
-LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
+std::pair<std::uint64_t, std::uint64_t> places_of(const Plan& plan, const Geometry& geometry) {
   const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
     const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
     return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
@@ -58,29 +51,28 @@ LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
   return {bytes_of(Buffer::Scratch, plan.lowered.scratch_slots), bytes_of(Buffer::Partial, plan.lowered.partial_slots)};
 }
 
-OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions) {
+OperationState begin_operation(Plan& plan, const OperationState& call, const Arithmetic& arithmetic) {
   OperationState state = call;
   state.steps = plan.lowered.steps.data();
   state.several = plan.lowered.several.data();
   state.targets = plan.targets.data();
   state.sources = plan.sources.data();
   state.step_major = plan.lowered.step_major;
-  state.conversions = conversions;
+  set_forms(state, arithmetic);
   place_lanes(plan, state);
   return state;
 }
 
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index) {
   const LoweredLane& lowered = plan.lowered.lanes[index];
-  LaneState lane;
-  lane.index = static_cast<std::uint16_t>(index);
-  lane.first = lane.step = lowered.first_step;
-  lane.end = lowered.first_step + lowered.step_count;
-  lane.data_lane = lowered.data_lane;
-  lane.number = lowered.number;
-  lane.local = lowered.local;
-  lane.done = lowered.step_count == 0 || state.geometry.tiles == 0;
-  return lane;
+  return {.first = lowered.first_step,
+          .end = lowered.first_step + lowered.step_count,
+          .step = lowered.first_step,
+          .index = static_cast<std::uint16_t>(index),
+          .data_lane = lowered.data_lane,
+          .number = lowered.number,
+          .local = lowered.local,
+          .done = lowered.step_count == 0 || state.geometry.tiles == 0};
 }
 
 bool LaneScheduler::prepare_to_pull() {
@@ -91,7 +83,7 @@ bool LaneScheduler::prepare_to_pull() {
 void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
                           std::size_t resident) {
   plan_ = &plan;
-  state_ = begin_operation(plan, state, conversions_of(processor.arithmetic));
+  state_ = begin_operation(plan, state, processor.arithmetic);
   processor_ = processor;
   processor_.pulled = pulled_ == nullptr ? nullptr : line_from(pulled_.get());
   lanes_.assign(plan.lowered.lanes.size(), LaneState{});

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -34,7 +35,7 @@ struct HostProcessor {
   struct SourceList {
     explicit SourceList(const HostProcessor& /*processor*/) {}
     const std::byte* data[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): as far as it is filled
-    Origin origins[kMaximumFanIn + 1];         // NOLINT(modernize-avoid-c-arrays): likewise
+    std::uint64_t origins[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): likewise
   };
 
   // If `combine` is null, nothing is combined, and all bytes are moved unchanged.
@@ -72,39 +73,23 @@ struct HostProcessor {
   }
 };
 
-// Returns the changes of form that are plain copies under `arithmetic`. Without a combine all of them are.
-Conversions conversions_of(const Arithmetic& arithmetic) noexcept;
-
-// The places of Scratch and Partial of all lanes. They grow and never shrink. Their contents do not outlive a call.
-class LaneScratch {
- public:
-  // Returns at least `bytes` bytes of memory, at a line's start, or null for none. Pointers given before become
-  // invalid.
-  std::byte* reserve(std::uint64_t bytes);
-
- private:
-  std::unique_ptr<std::byte[]> memory_;  // NOLINT(modernize-avoid-c-arrays)
-  std::uint64_t bytes_ = 0;
-};
-
 // A lowered schedule bound to a communicator's FIFOs.
 struct Plan {
   Lowered lowered;
   std::vector<SendFifo*> targets;
   std::vector<RecvFifo*> sources;
-  LaneScratch scratch;
+  // The places of Scratch and Partial of all lanes. They grow and never shrink. Their contents do not outlive a call.
+  std::unique_ptr<std::byte[]> scratch;  // NOLINT(modernize-avoid-c-arrays)
+  std::uint64_t scratch_bytes = 0;
 };
 
 // Returns the state of an operation of `plan` on this rank. `call` gives the call's fields: geometry, Input and Output
 // with their regions, signatures, and epoch. This function sets the others, and gives Scratch and Partial their places.
-OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions);
+// Without a combine all changes of form are plain copies.
+OperationState begin_operation(Plan& plan, const OperationState& call, const Arithmetic& arithmetic);
 
-// The bytes that the places of Scratch and of Partial take. Both are whole lines.
-struct LanePlaces {
-  std::uint64_t scratch;
-  std::uint64_t partial;
-};
-LanePlaces places_of(const Plan& plan, const Geometry& geometry);
+// Returns the bytes that the places of Scratch and of Partial take. Both are whole lines.
+std::pair<std::uint64_t, std::uint64_t> places_of(const Plan& plan, const Geometry& geometry);
 
 // Returns lane `index` of the plan before its first step. A lane with nothing to do is done.
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);

@@ -53,17 +53,6 @@ class LaneMessages {
   using Sources = LaneSources<Processor>;
 
  protected:
-  // The signature and the size that messages must have.
-  struct Expected {
-    std::uint32_t signature;
-    std::uint64_t bytes;
-  };
-
-  struct Span {
-    const std::byte* data;
-    std::uint64_t bytes;
-  };
-
   WREATH_HOST_DEVICE Recv& in(const Ends& from, std::uint32_t i) const {
     return static_cast<Recv&>(*operation_.sources[from.first + i]);
   }
@@ -103,14 +92,14 @@ class LaneMessages {
   }
 
   WREATH_HOST_DEVICE bool multiplied_when_sent(Buffer buffer) const {
-    return buffer == Buffer::Input && operation_.conversions.premultiplies;
+    return buffer == Buffer::Input && operation_.premultiplies;
   }
   WREATH_HOST_DEVICE Form outgoing_form(Buffer buffer) const {
     return multiplied_when_sent(buffer) ? Form::Partial : form_of(buffer);
   }
   // Returns whether one source is copied unchanged. `finished` says that the source is a result, not an input or a sum.
   WREATH_HOST_DEVICE bool plain(Form from, bool finished, Form to) const {
-    return (finished && to == Form::Data) || operation_.conversions.moves(from, to);
+    return (finished && to == Form::Data) || operation_.moves(from, to);
   }
 
   WREATH_HOST_DEVICE std::uint32_t incoming_signature(std::uint32_t target_part) const {
@@ -123,22 +112,23 @@ class LaneMessages {
 
   // ---- taking ----
 
-  // Returns Advanced where all messages of sources.from are here, and are what is expected. `sources` then has where
-  // they lie, at the places that sources.operands leave them. A message whose header is far costs a look and one read
-  // of the header. All messages that were found together cost one acquire.
-  WREATH_HOST_DEVICE Advance await(const Expected& expected, Sources& sources) {
+  // Returns Advanced where all messages of sources.from are here, and have this signature and size. `sources` then has
+  // where they lie, at the places that sources.operands leave them. A message whose header is far costs a look and one
+  // read of the header. All messages that were found together cost one acquire.
+  WREATH_HOST_DEVICE Advance await(std::uint32_t signature, std::uint64_t bytes, Sources& sources) {
     const std::uint32_t known = lane_.arrived;
     const std::uint32_t here = count_here(sources.from, known);
     if (here > known) acquire_looks();
     sources.fetched = 0;
     for (; lane_.arrived < here; ++lane_.arrived) {
-      if (const Advance found = find(lane_.arrived, expected, sources); found != Advance::Advanced) return found;
+      if (const Advance found = find(lane_.arrived, signature, bytes, sources); found != Advance::Advanced)
+        return found;
     }
     if (here < sources.from.count) return Advance::Blocked;
     // The owners may have given up since the last look.
     if (Processor::kKeepsSources && known > 0) return check_owners(sources.from);
     for (std::uint32_t i = 0; !Processor::kKeepsSources && i < known; ++i) {
-      if (const Advance found = find(i, expected, sources); found != Advance::Advanced) return found;
+      if (const Advance found = find(i, signature, bytes, sources); found != Advance::Advanced) return found;
     }
     return Advance::Advanced;
   }
@@ -193,20 +183,20 @@ class LaneMessages {
   }
 
   // Publishes one message to all targets, which are different ones.
-  WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
-                                      const MessageName& name) {
+  WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const std::byte* data,
+                                      std::uint64_t bytes, const MessageName& name) {
     for (std::uint32_t i = 0; i < to.count; ++i) {
       const Send& fifo = out(to, i);
       SlotHeader& slot = next_slot(fifo);
       slot.epoch = operation_.epoch;
       slot.lane = fifo.lane;
       slot.signature = signature;
-      slot.bytes = static_cast<std::uint32_t>(message.bytes);
-      name_message(slot, fifo, operation_, message.data, name);
+      slot.bytes = static_cast<std::uint32_t>(bytes);
+      name_message(slot, fifo, operation_, data, name);
     }
     if (!planted_fault(3)) finish_writes();
     for (std::uint32_t i = 0; i < to.count; ++i) hand_over(out(to, i));
-    lane_.sent_bytes += to.count * message.bytes;
+    lane_.sent_bytes += to.count * bytes;
   }
 
   // Returns the place of message i among the sources.
@@ -252,8 +242,7 @@ class LaneMessages {
     processor_.end_slot();
     const SendFifo& fifo = stager(to);
     const std::uint64_t place = staging_place(fifo, bytes);
-    publish_all(to, signature, {fifo.staging + place, bytes},
-                {fifo.staging_region, fifo.staging_offset + place, 0, {}});
+    publish_all(to, signature, fifo.staging + place, bytes, {fifo.staging_region, fifo.staging_offset + place, 0, {}});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,
@@ -268,7 +257,7 @@ class LaneMessages {
       name.offset = reinterpret_cast<std::uint64_t>(piece.data);
     }
     lane_.referenced = true;
-    publish_all(to, signature, {piece.data, piece.bytes}, name);
+    publish_all(to, signature, piece.data, piece.bytes, name);
   }
 
   const OperationState& operation_;
@@ -303,14 +292,13 @@ class LaneMessages {
   }
 
   // Checks that message i belongs to this call, and finds its data.
-  WREATH_HOST_DEVICE Advance find(std::uint32_t i, const Expected& expected, Sources& sources) {
+  WREATH_HOST_DEVICE Advance find(std::uint32_t i, std::uint32_t signature, std::uint64_t bytes, Sources& sources) {
     Recv& fifo = in(sources.from, i);
     const SlotHeader& slot = awaited_slot(fifo);
     const SlotHeader header = load_far(slot);
     const bool gone = gave_up(fifo);
-    if (!belongs(header, fifo) || header.signature != expected.signature)
-      return fail(Fault::Signature, sources.from, i);
-    if (header.bytes != expected.bytes) return fail(Fault::Bytes, sources.from, i);
+    if (!belongs(header, fifo) || header.signature != signature) return fail(Fault::Signature, sources.from, i);
+    if (header.bytes != bytes) return fail(Fault::Bytes, sources.from, i);
     const Located located = locate(fifo, header, slot.data);
     const bool fetched = located.state == Locating::Fetched;
     if (located.state == Locating::Invalid || (fetched && Processor::kPulledBytes == 0)) {
@@ -322,7 +310,7 @@ class LaneMessages {
     if (located.state == Locating::Unmapped) return Advance::Blocked;
     const int place = place_of(static_cast<int>(i), sources.operands);
     sources.data[place] = located.data;
-    if constexpr (Processor::kPulledBytes > 0) sources.origins[place] = {fetched, located.device};
+    if constexpr (Processor::kPulledBytes > 0) sources.origins[place] = fetched ? located.device : kReadInPlace;
     sources.fetched += fetched ? 1 : 0;
     lane_.reads_references = lane_.reads_references || reference;
     return Advance::Advanced;
@@ -402,7 +390,7 @@ class LaneMessages {
     std::byte* place = processor_.pulled;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const int at = place_of(static_cast<int>(i), sources.operands);
-      if (!sources.origins[at].fetched) continue;
+      if (sources.origins[at] == kReadInPlace) continue;
       if (!pull(sources, i, place, bytes)) return false;
       near.data[at] = place;
       place += stride;
@@ -415,7 +403,7 @@ class LaneMessages {
   WREATH_HOST_DEVICE bool pull(const Sources& sources, std::uint32_t i, std::byte* target, std::uint64_t bytes) {
     const Ends& from = sources.from;
     const int at = place_of(static_cast<int>(i), sources.operands);
-    const std::uint64_t device = sources.origins[at].device;
+    const std::uint64_t device = sources.origins[at];
     lane_.fault_errno = device != 0 ? processor_.pull(device, target, sources.data[at], bytes)
                                     : processor_.pull(*in(from, i).process, target, sources.data[at], bytes);
     if (lane_.fault_errno == 0) return true;

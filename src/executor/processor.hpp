@@ -30,7 +30,7 @@
 //   kPulledBytes
 //       Is 0 where all messages can be read where they are. Otherwise it is the size of the memory at `pulled`.
 //       Messages that are combined are read there first, in blocks of at most kPulledBlockBytes. SourceList then has
-//       `origins`, an Origin for each entry of `data`.
+//       `origins`: Located::device, or kReadInPlace, for each entry of `data`.
 //   std::byte* pulled
 //   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)
 //       Does the same as read_peer.

@@ -93,8 +93,9 @@ std::uint32_t behind(std::uint32_t number, std::uint32_t other) {
 
 }  // namespace
 
-SmallPart::SmallPart(const SmallCall& call, int rank, int ranks)
-    : elements(call.elements), bytes(call.bytes), arithmetic(call.arithmetic) {
+SmallPart::SmallPart(const Call& call, int rank, int ranks)
+    : elements(call.count), bytes(call.count * size_of(call.dtype)) {
+  if (reduces(call.collective)) arithmetic = wreath::arithmetic(call.dtype, call.reduction, ranks);
   const Pattern& pattern = pattern_of(call.collective);
   const auto blocks = pattern.block_for_each ? static_cast<std::size_t>(ranks) : 1;
   message_bytes = bytes * blocks;

@@ -18,28 +18,16 @@
 #include "kernels/kernels.hpp"
 #include "src/executor/slot_fill.hpp"
 #include "src/executor/try_step.hpp"
+#include "wreath/call.hpp"
 #include "wreath/link.hpp"
 
 namespace wreath {
 
-// A call as the small protocols see it. They do not serve premultiplied sums, whose inputs are multiplied by their own
-// ranks.
-struct SmallCall {
-  Collective collective;
-  Rank root;
-  const std::byte* input;
-  std::byte* output;
-  // Counts the elements of the vector, or of one rank's block where the collective moves blocks.
-  std::size_t elements;
-  std::size_t bytes;  // of these elements
-  Arithmetic arithmetic;
-  std::uint32_t signature;
-};
-
 // The part of one rank in a call, and in all calls that are like it but for their buffers and signatures.
 struct SmallPart {
   SmallPart() = default;
-  SmallPart(const SmallCall& call, int rank, int ranks);
+  // The small protocols do not serve premultiplied sums, whose inputs are multiplied by their own ranks.
+  SmallPart(const Call& call, int rank, int ranks);
 
   // Counts the elements of the call, and their bytes. The rank takes so many bytes of every message.
   std::size_t elements = 0;
@@ -75,8 +63,8 @@ class SmallExchange {
   SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, std::uint32_t first_sequence);
 
   // Begins a call, which run() ends.
-  void start(const SmallCall& call) {
-    start(SmallPart(call, rank_, static_cast<int>(areas_.size())), call.input, call.output, call.signature);
+  void start(const Call& call, std::uint32_t signature) {
+    start(SmallPart(call, rank_, static_cast<int>(areas_.size())), call.input, call.output, signature);
   }
   // Begins a call in which this rank has `part`. The others are no struct, since one load would copy both pointers, and
   // it would wait until the two stores are in the cache.

@@ -64,18 +64,6 @@ struct LaneState {
   std::uint64_t sent_bytes = 0;
 };
 
-// The changes of form that are plain copies: Arithmetic::moves for all pairs. All are plain where nothing is combined.
-struct Conversions {
-  std::uint8_t plain = 0b1111;
-  // Inputs are multiplied, and sent as Partial.
-  bool premultiplies = false;
-
-  WREATH_HOST_DEVICE static unsigned bit(Form from, Form to) {
-    return static_cast<unsigned>(from) * 2U + static_cast<unsigned>(to);
-  }
-  WREATH_HOST_DEVICE bool moves(Form from, Form to) const { return ((plain >> bit(from, to)) & 1U) != 0; }
-};
-
 // The state that all lanes of one rank share during an operation. It has plain pointers, because it also lives on a
 // device.
 struct OperationState {
@@ -99,8 +87,11 @@ struct OperationState {
   // Peers read messages of so many bytes or more where the messages are. 0 means that they read none.
   std::uint64_t single_copy_bytes = 0;
   // The plan and the processor set these fields.
-  Conversions conversions{};
-  bool step_major = false;  // Lowered::step_major
+  // The changes of form that are plain copies, a bit for each: Arithmetic::moves for all pairs. All are plain where
+  // nothing is combined.
+  std::uint8_t plain_forms = 0b1111;
+  bool premultiplies = false;  // inputs are multiplied, and sent as Partial
+  bool step_major = false;     // Lowered::step_major
   // Nothing is combined, so that messages may land where steps would copy them, here and at the peers.
   bool lands = false;
   // Data for Output goes past the caches.
@@ -117,6 +108,11 @@ struct OperationState {
   std::uint32_t ranks = 1;
   // The number of this rank in that communicator.
   std::uint32_t rank = 0;
+
+  WREATH_HOST_DEVICE static unsigned forms_bit(Form from, Form to) {
+    return static_cast<unsigned>(from) * 2U + static_cast<unsigned>(to);
+  }
+  WREATH_HOST_DEVICE bool moves(Form from, Form to) const { return ((plain_forms >> forms_bit(from, to)) & 1U) != 0; }
 };
 
 }  // namespace wreath

@@ -105,7 +105,7 @@ class StepRunner : private LaneMessages<Processor> {
   }
 
   WREATH_HOST_DEVICE Form incoming_form() const {
-    const bool inputs = reduces() && operation_.conversions.premultiplies;
+    const bool inputs = reduces() && operation_.premultiplies;
     return (step_.flags & kPartialIncoming) != 0 || inputs ? Form::Partial : Form::Data;
   }
   WREATH_HOST_DEVICE std::uint32_t incoming_signature() const { return Work::incoming_signature(step_.target_part); }
@@ -203,7 +203,7 @@ class StepRunner : private LaneMessages<Processor> {
     sources.operands.messages = incoming_form();
     sources.operands.own = own_place();
     const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
-    if (const Advance here = Work::await({incoming_signature(), bytes}, sources); here != Advance::Advanced) {
+    if (const Advance here = Work::await(incoming_signature(), bytes, sources); here != Advance::Advanced) {
       if (here == Advance::Blocked) post_landing();
       return here;
     }

@@ -12,8 +12,9 @@
 
 namespace wreath {
 
-// Returns the data of a message that lies in this process.
-inline const std::byte* address_of(const SlotHeader& slot) {
+// Returns the address in a header, where the message lies in one process.
+WREATH_HOST_DEVICE inline const std::byte* address_of(const SlotHeader& slot) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
 }
 
@@ -190,16 +191,8 @@ struct Located {
   std::uint64_t device = 0;
 };
 
-// Says how a located message is read.
-struct Origin {
-  bool fetched;
-  std::uint64_t device;  // as in Located
-};
-
-WREATH_HOST_DEVICE inline const std::byte* address_in(const SlotHeader& slot) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-}
+// Stands in place of Located::device for a message that is read where it lies.
+inline constexpr std::uint64_t kReadInPlace = ~std::uint64_t{0};
 
 // Finds a message in the producer's region table, and checks it against the region's size.
 WREATH_HOST_DEVICE inline Located locate_in_region(const RecvFifo& fifo, std::uint32_t region, std::uint64_t offset,
@@ -223,13 +216,13 @@ WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot,
   switch (slot.region) {
     case kDeviceAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
-      return {Locating::Fetched, address_in(slot), allocation_of(slot).device};
+      return {Locating::Fetched, address_of(slot), allocation_of(slot).device};
     case kPeerAddress:
       if (fifo.process == nullptr) return {Locating::Invalid, nullptr};
-      return {Locating::Fetched, address_in(slot)};
+      return {Locating::Fetched, address_of(slot)};
     case kLocalAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
-      return {Locating::Found, address_in(slot)};
+      return {Locating::Found, address_of(slot)};
     default: return locate_in_region(fifo, slot.region, slot.offset, slot.bytes);
   }
 }

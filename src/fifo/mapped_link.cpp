@@ -58,7 +58,7 @@ Result<std::unique_ptr<MappedLink>> MappedLink::connect(OwnSegment& own, Rank pe
   if (!segment) return segment.error();
   std::unique_ptr<MappedLink> link(new MappedLink(own, peer, *std::move(segment)));
   if (reach.single_copy) link->try_to_read();
-  link->mapped_.same_process = reach.same_process;
+  link->same_process_ = reach.same_process;
   for (RecvFifo& recv : link->recv_) recv.same_process = reach.same_process;
   return link;
 }
@@ -67,11 +67,6 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
     : own_(own),
       peer_(peer),
       theirs_(std::move(theirs)),
-      mapped_{.small_area = theirs_.small_area(),
-              .sleeping = theirs_.sleeping(),
-              .aborted = theirs_.aborted(),
-              .regions = &theirs_.reads(own.rank())->regions,
-              .core = theirs_.core()},
       process_(theirs_.process()),
       send_(own.shape().lanes),
       recv_(own.shape().lanes) {

@@ -13,19 +13,6 @@
 
 namespace wreath {
 
-// A peer's memory as this rank sees it, read only. The small-message protocols and the driver use it.
-struct MappedPeer {
-  const std::byte* small_area = nullptr;  // kSmallAreaBytes
-  // It is not 0 while threads of the peer sleep and want MappedLink::wake().
-  const Counter* sleeping = nullptr;
-  const Counter* aborted = nullptr;  // not 0: the peer's data may have changed
-  // Bit i says that the peer has mapped region i of this rank's device.
-  const std::uint64_t* regions = nullptr;
-  bool same_process = false;
-  // It is 1 + the core that the peer's driver waits on; 0 when the peer named none.
-  const Counter* core = nullptr;
-};
-
 // Says in which other ways the peer's memory may be reached.
 struct PeerReach {
   // The link tries whether this process can read the peer's memory, and writes the answer for the peer.
@@ -45,8 +32,11 @@ class MappedLink final : public Link {
   bool closing_loses_data() const override;
   MappedLink* mapped() override { return this; }
 
-  // Returns the memory that the two ends share beside FIFOs.
-  const MappedPeer& peer() const { return mapped_; }
+  // Returns the peer's memory, read only. The small-message protocols and the driver use it.
+  const PeerSegment& peer() const { return theirs_; }
+  bool same_process() const { return same_process_; }
+  // Returns a word whose bit i says that the peer has mapped region i of this rank's device.
+  const std::uint64_t& mapped_regions() const { return theirs_.reads(own_.rank())->regions; }
   // Wakes the peer's driver if it sleeps, after messages were published or consumed.
   void wake() { theirs_.wake(); }
   // Opens memory that the peer's slots will name as region `index` (see Region announcements in
@@ -63,7 +53,7 @@ class MappedLink final : public Link {
   OwnSegment& own_;
   Rank peer_;
   PeerSegment theirs_;
-  MappedPeer mapped_;
+  bool same_process_ = false;
   ProcessMemory process_;
   std::vector<SendFifo> send_;
   std::vector<RecvFifo> recv_;

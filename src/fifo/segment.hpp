@@ -222,7 +222,8 @@ class PeerSegment {
   const Counter* consumed(Rank writer, std::uint16_t lane) const;
   const Reading* reads(Rank writer) const;
   const ProcessMemory& process() const { return prologue().process; }
-  const std::byte* small_area() const { return region_->data() + layout_.small_area; }
+  const std::byte* small_area() const { return region_->data() + layout_.small_area; }  // kSmallAreaBytes
+  // Returns the counter that is not 0 while threads of the peer sleep and want wake().
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
   const Counter* core() const { return &prologue().core; }

@@ -8,6 +8,7 @@
 
 #include "src/base/log.hpp"
 #include "src/bootstrap/mesh.hpp"
+#include "src/membership/link_messages.hpp"
 
 namespace wreath {
 namespace {
@@ -232,7 +233,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
     wires_[peer] = links_[peer]->wire();
-    const MappedLink* const memory = mapped(static_cast<Rank>(peer));
+    MappedLink* const memory = mapped(static_cast<Rank>(peer));
     const std::string_view name = transports_[peer] = candidate(attempts[peer]).name;
     const std::optional<Status> single_copy = memory == nullptr ? std::nullopt : memory->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
@@ -241,6 +242,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     share_device(static_cast<Rank>(peer), attempts[peer]);
     if (!attempts[peer].refused.empty()) more_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (memory != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
+    if (memory != nullptr) sleepers_.emplace_back(memory->peer().sleeping(), memory);
     if (speaks(static_cast<Rank>(peer))) {
       speaking_.push_back(static_cast<Rank>(peer));
     } else if (incoming_[peer].waiting_words > 0) {

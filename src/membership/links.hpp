@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/clock.hpp"
@@ -17,12 +18,13 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
-#include "src/membership/link_messages.hpp"
 #include "src/membership/members.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
+
+struct LinkFacts;
 
 // A rank that has a device gives these to its links.
 struct DeviceSegments {
@@ -86,6 +88,13 @@ class Links {
   const std::vector<Rank>& mapped() const { return mapped_; }
   MappedLink* mapped(Rank peer) const { return wire(peer) == nullptr ? link(peer)->mapped() : nullptr; }
   OwnSegment& segment() const { return *segment_; }
+  // Wakes the mapped peers that sleep. The caller calls it after stores that they may wait for.
+  void ring() const {
+    bool fenced = false;
+    for (const auto& [sleeping, link] : sleepers_) {
+      if (is_asleep(*sleeping, fenced)) link->wake();
+    }
+  }
   // Describes a link, for example as "shm", "shm, single copy" or "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
   // Returns the counts of the transports that link this rank to peers, of those that count.
@@ -158,6 +167,8 @@ class Links {
   std::vector<Rank> wired_;
   std::vector<Rank> speaking_;
   std::vector<Rank> mapped_;
+  // The mapped peers' counters stand beside their links, so that ring() reads no region.
+  std::vector<std::pair<const Counter*, MappedLink*>> sleepers_;
 
   std::mutex mutex_;
   std::condition_variable arrived_;

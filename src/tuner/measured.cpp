@@ -15,6 +15,7 @@
 #include "src/tuner/rules.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/transport.hpp"
+#include "wreath/tuning.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {

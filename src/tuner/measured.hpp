@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "wreath/algorithm.hpp"
-#include "wreath/tuning.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath {
+
+struct Tuning;
 
 // Describes a call; the fields are as TuningTime's.
 struct MeasuredCall {

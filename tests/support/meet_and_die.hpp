@@ -8,6 +8,7 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/rank_communicator.hpp"
+#include "wreath/environment.hpp"
 
 namespace wreath::testing_support {
 

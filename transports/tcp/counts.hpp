@@ -10,11 +10,6 @@ struct TcpCounts {
   std::uint64_t bytes = 0;     // of these messages
   std::uint64_t sends = 0;     // system calls
   std::uint64_t receives = 0;  // system calls
-
-  void add_message(std::uint64_t its_bytes) {
-    ++messages;
-    bytes += its_bytes;
-  }
 };
 
 }  // namespace wreath

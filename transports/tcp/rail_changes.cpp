@@ -46,7 +46,7 @@ Result<std::size_t> RailLink::lose(Rail& rail, const Error& error) {
     rail.pause_ns = soon ? std::clamp(2 * rail.pause_ns, kRailSayNs, kLongestRailPauseNs) : 0;
     rail.replacement.emplace(rail.first, self_ < peer_, rail.lost_ns + rail.pause_ns);
     // A socket that was reset at once has no address.
-    if (rail.addresses.known()) words_.emplace_back(RailLost{rail.addresses});
+    if (rail.addresses.known()) words_.push_back({.kind = RailWord::Kind::Lost, .socket = rail.addresses});
   }
   last_loss_ = error;
   --alive_;
@@ -111,7 +111,7 @@ Result<std::size_t> RailLink::change_count(std::int64_t now_ns) {
   }
   if (alive_ == rails_.size() && opening_.has_too_many(rails_.size())) {
     rails_.back()->unneeded = true;
-    words_.emplace_back(RailUnneeded{rails_.back()->addresses});
+    words_.push_back({.kind = RailWord::Kind::Unneeded, .socket = rails_.back()->addresses});
   }
   return std::size_t{0};
 }
@@ -209,29 +209,30 @@ Result<std::size_t> RailLink::remove_last_rail() {
 }
 
 Status RailLink::take(const RailWord& word) {
-  if (const auto* const lost = std::get_if<RailLost>(&word)) return take_loss(lost->socket, nullptr);
-  if (const auto* const awaited = std::get_if<RailAwaited>(&word)) return take_loss(awaited->socket, awaited);
+  using Kind = RailWord::Kind;
+  if (word.kind == Kind::Lost || word.kind == Kind::Awaited) return take_loss(word);
   if (!growth_) return Error{ErrorCode::Mismatch, "word: it is about the number of sockets, which is fixed"};
-  if (const auto* const offered = std::get_if<RailOffered>(&word)) {
-    return opening_.on_offered(*offered, rails_.front()->first, rails_.size(), now_ns());
+  if (word.kind == Kind::Offered) {
+    return opening_.on_offered(word, rails_.front()->first, rails_.size(), now_ns());
   }
-  if (const auto* const unneeded = std::get_if<RailUnneeded>(&word)) return take_unneeded(unneeded->socket);
+  if (word.kind == Kind::Unneeded) return take_unneeded(word.socket);
   // From now on the peer keeps what it sends.
   inbox_.owe_all();
-  return opening_.on_count(std::get<RailCount>(word));
+  return opening_.on_count(word.count);
 }
 
 // Words about a socket that has been replaced, or whose addresses a network changes, are of no use.
-Status RailLink::take_loss(const RailAddresses& theirs, const RailAwaited* awaited) {
+Status RailLink::take_loss(const RailWord& word) {
+  const bool awaited = word.kind == RailWord::Kind::Awaited;
   for (const auto& rail : rails_) {
-    const RailAddresses& own = awaited == nullptr ? rail->addresses : rail->first;
-    if (!rail->can_return() || !own.is_other_end_of(theirs)) continue;
+    const RailAddresses& own = awaited ? rail->first : rail->addresses;
+    if (!rail->can_return() || !own.is_other_end_of(word.socket)) continue;
     if (rail->socket) {
       const auto received = lose(*rail, {ErrorCode::PeerLost, "the peer has lost it"});
       if (!received) return received.error();
       moved_ += *received;
     }
-    if (awaited != nullptr && rail->replacement) rail->replacement->on_awaited(*awaited, now_ns());
+    if (awaited && rail->replacement) rail->replacement->on_awaited(word, now_ns());
   }
   return {};
 }

@@ -86,7 +86,7 @@ class RailLink : public Wire {
   Result<std::size_t> remove_last_rail();
   bool carries(const Rail& rail) const;
   Status take(const RailWord& word);
-  Status take_loss(const RailAddresses& theirs, const RailAwaited* awaited);
+  Status take_loss(const RailWord& word);
   Status take_unneeded(const RailAddresses& theirs);
   Error explain(const Error& error) const;
   Error fail(const Error& error);

@@ -37,13 +37,16 @@ std::optional<Fd> RailOpening::step(std::int64_t now_ns, const RailAddresses& fi
       until_ns_ = now_ns + kOpeningAttemptNs;
     }
   } else if (const RailCount own{static_cast<std::uint8_t>(own_), static_cast<std::uint8_t>(rails)}; own != said_) {
-    words.emplace_back(own);
+    words.push_back({.kind = RailWord::Kind::Count, .count = own});
     said_ = own;
   }
   if (!attempt_) return std::nullopt;
   std::optional<RailWord> word;
   std::optional<Fd> socket = attempt_->step(now_ns, word);
-  if (word) words.emplace_back(RailOffered{std::get<RailAwaited>(*word)});
+  if (word) {
+    word->kind = RailWord::Kind::Offered;
+    words.push_back(*word);
+  }
   if (!socket && now_ns < until_ns_) return std::nullopt;
   failed_ = !socket;
   attempt_.reset();
@@ -66,7 +69,7 @@ Status RailOpening::on_count(const RailCount& word) {
 }
 
 // An offer beside a socket whose addresses a network changes is of no use.
-Status RailOpening::on_offered(const RailOffered& word, const RailAddresses& first, std::size_t rails,
+Status RailOpening::on_offered(const RailWord& word, const RailAddresses& first, std::size_t rails,
                                std::int64_t now_ns) {
   WREATH_TRY(check_speaker(!keeps_));
   if (rails >= kMostGrownRails || !first.is_other_end_of(word.socket)) return {};

@@ -35,7 +35,7 @@ class RailOpening {
 
   // Take the peer's words. Mismatch says what is wrong with one.
   Status on_count(const RailCount& word);
-  Status on_offered(const RailOffered& word, const RailAddresses& first, std::size_t rails, std::int64_t now_ns);
+  Status on_offered(const RailWord& word, const RailAddresses& first, std::size_t rails, std::int64_t now_ns);
   Status on_unneeded() const;
 
  private:

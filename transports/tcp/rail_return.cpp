@@ -60,7 +60,11 @@ void RailReturn::listen(std::int64_t now_ns, std::optional<RailWord>& word) {
   listener_ = std::move(*listener);
   fill_random(secret_);
   fill_random(answer_);
-  word = RailAwaited{lost_, local_address(listener_.get()).port(), secret_, answer_};
+  word = RailWord{.kind = RailWord::Kind::Awaited,
+                  .socket = lost_,
+                  .port = local_address(listener_.get()).port(),
+                  .secret = secret_,
+                  .answer = answer_};
 }
 
 // Reads from the connection that is being made. Returns whether it said what was expected; nothing before it is whole.
@@ -89,7 +93,7 @@ std::optional<Fd> RailReturn::accept(std::int64_t now_ns) {
   return socket;
 }
 
-void RailReturn::on_awaited(const RailAwaited& word, std::int64_t now_ns) {
+void RailReturn::on_awaited(const RailWord& word, std::int64_t now_ns) {
   if (waits_) return;
   secret_ = word.secret;
   answer_ = word.answer;

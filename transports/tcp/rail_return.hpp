@@ -20,7 +20,7 @@ class RailReturn {
   // Does what can be done now. Returns the new socket, once, when it is connected. `word` gets what the peer must hear.
   std::optional<Fd> step(std::int64_t now_ns, std::optional<RailWord>& word);
   // Takes the peer's word that it waits.
-  void on_awaited(const RailAwaited& word, std::int64_t now_ns);
+  void on_awaited(const RailWord& word, std::int64_t now_ns);
 
  private:
   void listen(std::int64_t now_ns, std::optional<RailWord>& word);

@@ -88,7 +88,8 @@ Status RailSender::begin(WireLane& lane, const SlotHeader& slot) {
     next.data = copy;
   }
   lane.sent.add(slot.bytes);
-  counts_.add_message(slot.bytes);
+  ++counts_.messages;
+  counts_.bytes += slot.bytes;
   out.cutting = true;
   out.next_part = 0;
   return {};

@@ -10,8 +10,9 @@
 namespace wreath {
 namespace {
 
-// The kinds are in the order of RailWord.
-enum class Kind : std::uint8_t { Lost = 1, Awaited, Offered, Unneeded, Count };
+using Kind = RailWord::Kind;
+
+bool has_port(const RailWord& word) { return word.kind == Kind::Awaited || word.kind == Kind::Offered; }
 
 void write(Writer& writer, const SocketAddress& address) {
   writer.number(static_cast<std::uint8_t>(address.ip_bytes().size()));
@@ -43,25 +44,18 @@ bool RailAddresses::is_other_end_of(const RailAddresses& theirs) const {
 
 Offer encode_rail_word(const RailWord& word) {
   Writer writer;
-  writer.number(static_cast<std::uint8_t>(word.index() + 1));
-  const auto write_socket = [&](const RailAddresses& socket) {
-    write(writer, socket.local);
-    write(writer, socket.remote);
-  };
-  if (const auto* const count = std::get_if<RailCount>(&word)) {
-    writer.number(count->wants);
-    writer.number(count->has);
-  } else if (const auto* const lost = std::get_if<RailLost>(&word)) {
-    write_socket(lost->socket);
-  } else if (const auto* const unneeded = std::get_if<RailUnneeded>(&word)) {
-    write_socket(unneeded->socket);
+  writer.number(static_cast<std::uint8_t>(word.kind));
+  if (word.kind == Kind::Count) {
+    writer.number(word.count.wants);
+    writer.number(word.count.has);
   } else {
-    const auto* const offered = std::get_if<RailOffered>(&word);
-    const RailAwaited& awaited = offered != nullptr ? *offered : std::get<RailAwaited>(word);
-    write_socket(awaited.socket);
-    writer.number(awaited.port);
-    writer.raw(awaited.secret);
-    writer.raw(awaited.answer);
+    write(writer, word.socket.local);
+    write(writer, word.socket.remote);
+  }
+  if (has_port(word)) {
+    writer.number(word.port);
+    writer.raw(word.secret);
+    writer.raw(word.answer);
   }
   Offer encoded;
   encoded.bytes = writer.take();
@@ -75,32 +69,21 @@ Result<RailWord> decode_rail_word(std::span<const std::byte> bytes) {
   if (number < 1 || number > last) {
     return Error{ErrorCode::Mismatch, fmt::format("word: its kind is {}, must be 1 to {}", number, last)};
   }
-  const auto kind = static_cast<Kind>(number);
-  RailCount count;
-  RailAwaited word;
-  if (kind == Kind::Count) {
-    count.wants = reader.number<std::uint8_t>();
-    count.has = reader.number<std::uint8_t>();
+  RailWord word{.kind = static_cast<Kind>(number)};
+  if (word.kind == Kind::Count) {
+    word.count.wants = reader.number<std::uint8_t>();
+    word.count.has = reader.number<std::uint8_t>();
   } else {
     word.socket.local = read_address(reader);
     word.socket.remote = read_address(reader);
   }
-  if (kind == Kind::Awaited || kind == Kind::Offered) {
+  if (has_port(word)) {
     word.port = reader.number<std::uint16_t>();
     reader.raw(word.secret);
     reader.raw(word.answer);
   }
-  if (!reader.complete()) {
-    return Error{ErrorCode::Mismatch, fmt::format("word: {} bytes are not its length", bytes.size())};
-  }
-  switch (kind) {
-    case Kind::Lost: return RailWord(RailLost{word.socket});
-    case Kind::Awaited: return RailWord(word);
-    case Kind::Offered: return RailWord(RailOffered{word});
-    case Kind::Unneeded: return RailWord(RailUnneeded{word.socket});
-    case Kind::Count: break;
-  }
-  return RailWord(count);
+  if (reader.complete()) return word;
+  return Error{ErrorCode::Mismatch, fmt::format("word: {} bytes are not its length", bytes.size())};
 }
 
 }  // namespace wreath

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <variant>
 
 #include "src/base/socket.hpp"
 #include "wreath/link.hpp"
@@ -28,31 +27,35 @@ struct RailAddresses {
 // A number that nobody else knows: who says it over a new socket is the peer.
 using RailSecret = std::array<std::byte, 16>;
 
-// The sender has closed this socket.
-struct RailLost {
-  RailAddresses socket;
-};
-// The sender has lost the rail that began with this socket, and waits for another one at that port of its local
-// address.
-struct RailAwaited {
-  RailAddresses socket;
-  std::uint16_t port = 0;
-  RailSecret secret{};  // the one who connects says it
-  RailSecret answer{};  // the one who waits says it then, and both use the socket
-};
-// The sender waits for one more rail, at that port of the local address of the rail that began with this socket.
-struct RailOffered : RailAwaited {};
-// The sender does not need this socket, which is that of the last rail: the receiver closes it.
-struct RailUnneeded {
-  RailAddresses socket;
-};
 // The sender wants so many rails, and has so many.
 struct RailCount {
   std::uint8_t wants = 1;
   std::uint8_t has = 1;
   bool operator==(const RailCount&) const = default;
 };
-using RailWord = std::variant<RailLost, RailAwaited, RailOffered, RailUnneeded, RailCount>;
+
+struct RailWord {
+  enum class Kind : std::uint8_t {
+    // The sender has closed this socket.
+    Lost = 1,
+    // The sender has lost the rail that began with this socket, and waits for another one at that port of its local
+    // address.
+    Awaited,
+    // The sender waits for one more rail, at that port of the local address of the rail that began with this socket.
+    Offered,
+    // The sender does not need this socket, which is that of the last rail: the receiver closes it.
+    Unneeded,
+    // The word has nothing but `count`.
+    Count,
+  };
+  Kind kind = Kind::Lost;
+  RailAddresses socket{};
+  // These are in words that a socket is awaited or offered.
+  std::uint16_t port = 0;
+  RailSecret secret{};  // the one who connects says it
+  RailSecret answer{};  // the one who waits says it then, and both use the socket
+  RailCount count{};
+};
 
 Offer encode_rail_word(const RailWord& word);
 // Returns Mismatch with what is wrong where this is no word.

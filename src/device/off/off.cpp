@@ -57,8 +57,8 @@ Status guard_graph(const LibraryStream&, std::shared_ptr<GraphGuard>) { return n
 Status has_devices() { return no_devices(); }
 EndpointDevice identity_of(const Device*) { return {}; }
 DeviceSegments device_segments(Device*, const std::vector<std::string>&) { return {}; }
-AddRuns device_runs(Device*) {
-  return [](Engine&, RunTable&) {};
+MakeRun device_runs(Device*) {
+  return [](Engine&) { return nullptr; };
 }
 
 }  // namespace wreath

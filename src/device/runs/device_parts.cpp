@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "src/device/library_device.hpp"
-#include "src/device/runs/device_runs.hpp"
 #include "src/device/runs/device_segment_memory.hpp"
+#include "src/device/runs/grid_run.hpp"
 #include "src/engine/engine.hpp"
 #include "src/executor/block/low_latency_area.hpp"
 
@@ -28,10 +28,8 @@ DeviceSegments device_segments(Device* device, const std::vector<std::string>& t
   return {device_segment_memory(own), [&own](const EndpointDevice& theirs) { return own.reaches(theirs); }};
 }
 
-AddRuns device_runs(Device* device) {
-  return [own = static_cast<LibraryDevice*>(device)](Engine& engine, RunTable& table) {
-    table.add(std::make_unique<DeviceRuns>(engine, own));
-  };
+MakeRun device_runs(Device* device) {
+  return [own = static_cast<LibraryDevice*>(device)](Engine& engine) { return std::make_unique<GridRun>(engine, own); };
 }
 
 }  // namespace wreath

@@ -26,7 +26,7 @@ EndpointDevice identity_of(const Device* device);
 // device, and an empty list for all transports.
 DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
-// Returns what adds the row of operations on memory of a device. Null stands for a rank without a device of its own.
-AddRuns device_runs(Device* device);
+// Returns what makes the run of operations on memory of a device. Null stands for a rank without a device of its own.
+MakeRun device_runs(Device* device);
 
 }  // namespace wreath

@@ -202,8 +202,8 @@ DeviceSendFifo LaneGrid::send_end(std::size_t i) const {
   const Rank peer = plan_->lowered.targets[i].peer;
   send.read_by_adapter = adapters_.reach(peer);
   if (const MappedLink* const memory = links_.link(peer)->mapped(); memory != nullptr) {
-    send.same_process = memory->peer().same_process;
-    send.readable = load_acquire(*memory->peer().regions);
+    send.same_process = memory->same_process();
+    send.readable = load_acquire(memory->mapped_regions());
   }
   return send;
 }

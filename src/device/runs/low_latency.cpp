@@ -11,7 +11,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
-#include "src/device/runs/device_runs.hpp"
+#include "src/device/runs/grid_run.hpp"
 #include "src/engine/call_shape.hpp"
 #include "src/engine/engine.hpp"
 #include "wreath/units.hpp"

@@ -1,7 +1,11 @@
-// StagedRun is a run around another one. The host works on copies of buffers in memory of a device.
+// StagedRun is a run around another one. The host works on copies of buffers in memory of a device: they are copied to
+// pinned memory before the call, and back after it.
 #pragma once
 
-#include "src/device/runs/staged_buffers.hpp"
+#include <cstddef>
+#include <vector>
+
+#include "src/device/library_device.hpp"
 #include "src/engine/call_shape.hpp"
 #include "src/engine/operation.hpp"
 #include "src/engine/run.hpp"
@@ -27,13 +31,27 @@ class StagedRun final : public Run {
   std::optional<std::int64_t> longest_sleep_ns() const override { return inner_->longest_sleep_ns(); }
 
  private:
+  struct Piece {
+    LibraryDevice* device;
+    std::byte* data;
+    std::size_t bytes;
+    bool written;
+    std::byte* place;
+  };
+
   Status copy_in();
+  void add(std::byte* data, std::size_t bytes, bool written);
+  Status copy_pieces();
+  std::byte* at(const std::byte* data) const;
+  Status copy_back();
 
   Place place_;
-  Operation* operation_ = nullptr;
   Run* inner_ = nullptr;
   bool copied_ = false;
-  StagedBuffers buffers_;
+  std::vector<Piece> pieces_;
+  // Pinned memory stays until the end, even memory that was too small.
+  DeviceMemory memory_;
+  std::vector<DeviceMemory> outgrown_;
   std::optional<Error> error_;
 };
 

@@ -22,7 +22,7 @@ namespace wreath {
 
 // The arguments of a grid of blocks. Block i runs lanes[i] to its end: LaneState::done or a fault. Where the lane sent
 // memory by reference, the block also waits until its readers are done. `operation` is complete (call, plan and
-// conversions), without single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to
+// forms), without single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to
 // elements. All blocks run at once, because lanes wait for each other. A lane that is neither done nor at fault gave
 // up. Then *stop was not zero, or nothing moved for stall_ns (0: never), or look_limit looks in a row found nothing to
 // do (0: any number). Where `moved` tells, a move in any lane counts. A grid of the same `lanes` goes on where they

@@ -41,9 +41,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
   // Returns the lane's one place for an unfinished sum, which is gone once the sum is sent.
   WREATH_HOST_DEVICE static Chunk partial(std::uint32_t part) { return {Buffer::Partial, part}; }
   // Returns the form in which others' inputs arrive.
-  WREATH_HOST_DEVICE Form form_of_inputs() const {
-    return operation_.conversions.premultiplies ? Form::Partial : Form::Data;
-  }
+  WREATH_HOST_DEVICE Form form_of_inputs() const { return operation_.premultiplies ? Form::Partial : Form::Data; }
 
   WREATH_HOST_DEVICE Advance send(const Ends& to, const Chunk& source) {
     return begin(StepOp::Send, source) ? send_on(source, to) : Advance::Done;
@@ -174,7 +172,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
   // Returns Advanced where the messages for `target` are here, and found.
   WREATH_HOST_DEVICE Advance arrived(Sources& sources, const Chunk& target) {
     const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
-    return Work::await({Work::incoming_signature(target.part), bytes}, sources);
+    return Work::await(Work::incoming_signature(target.part), bytes, sources);
   }
 
   // Makes the target. With room for the message that is sent on, it is sent as it is made, else once there is room.

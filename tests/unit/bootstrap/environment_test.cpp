@@ -1,4 +1,6 @@
 // Tests jobs that a launcher describes in the environment.
+#include "wreath/environment.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -12,27 +12,27 @@ namespace {
 TEST(CallGate, LetsNobodyInDuringAQuickCall) {
   CallGate gate;
   ASSERT_TRUE(gate.try_quick());
-  EXPECT_FALSE(gate.try_enter());
+  EXPECT_FALSE(gate.try_lock());
   EXPECT_FALSE(gate.try_quick());
   EXPECT_FALSE(gate.try_drive());
   gate.end_drive();
-  EXPECT_TRUE(gate.try_enter()) << "who was refused has left nothing behind";
+  EXPECT_TRUE(gate.try_lock()) << "who was refused has left nothing behind";
 }
 
 TEST(CallGate, BeginsNoQuickCallDuringAnother) {
   CallGate gate;
-  ASSERT_TRUE(gate.try_enter());
+  ASSERT_TRUE(gate.try_lock());
   EXPECT_FALSE(gate.try_quick());
   EXPECT_TRUE(gate.try_drive()) << "the token was given back";
   gate.end_drive();
-  gate.leave();
+  gate.unlock();
   EXPECT_TRUE(gate.try_quick());
 }
 
 TEST(CallGate, LetsTheProgressThreadDriveDuringACall) {
   CallGate gate;
   ASSERT_TRUE(gate.try_drive());
-  EXPECT_TRUE(gate.try_enter());
+  EXPECT_TRUE(gate.try_lock());
   EXPECT_FALSE(gate.try_quick());
 }
 
@@ -44,10 +44,10 @@ TEST(CallGate, KeepsThreadsApart) {
   for (const bool quick : {true, false, true, false}) {
     threads.emplace_back([&gate, &inside, quick] {
       for (int i = 0; i < 20'000; ++i) {
-        if (!(quick ? gate.try_quick() : gate.try_enter())) continue;
+        if (!(quick ? gate.try_quick() : gate.try_lock())) continue;
         EXPECT_EQ(++inside, 1);
         --inside;
-        quick ? gate.end_drive() : gate.leave();
+        quick ? gate.end_drive() : gate.unlock();
       }
     });
   }

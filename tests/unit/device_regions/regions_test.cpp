@@ -176,7 +176,7 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   const auto news = own.announce(memory_);
   SendFifo& send = own.link->send_fifo(1);
   RecvFifo& recv = peer.link->recv_fifo(1);
-  const std::uint64_t& mapped = *own.link->mapped()->peer().regions;
+  const std::uint64_t& mapped = own.link->mapped()->mapped_regions();
   EXPECT_EQ(mapped, 0u);
   SlotHeader& slot = next_slot(send);
   slot.region = news.front().index;

@@ -188,9 +188,9 @@ TEST(ExchangeLog, NumbersTheMessagesOfAPairAndRemembersTheLast) {
     EXPECT_EQ(messages.sends[0].number, static_cast<std::uint64_t>(i) + 1);
     EXPECT_EQ(messages.sends[1].number, static_cast<std::uint64_t>(i) + 1) << "one of nothing counts, too";
   }
-  EXPECT_EQ(log.counts(1).sent, 100u);
-  EXPECT_EQ(log.counts(1).received, 100u);
-  EXPECT_EQ(log.counts(2).received, 0u);
+  EXPECT_EQ(log.count(Direction::Send, 1), 100u);
+  EXPECT_EQ(log.count(Direction::Receive, 1), 100u);
+  EXPECT_EQ(log.count(Direction::Receive, 2), 0u);
   EXPECT_EQ(log.find(Direction::Receive, 1, 100)->count, 99u);
   EXPECT_EQ(log.find(Direction::Receive, 1, 60)->count, 59u);
   EXPECT_FALSE(log.find(Direction::Receive, 1, 1)) << "long ago";
@@ -205,7 +205,7 @@ TEST(ExchangeLog, IsReadWhileMessagesAreEntered) {
   constexpr std::uint64_t kMessages = 20'000;
   std::thread reader([&] {
     for (std::uint64_t seen = 0; seen < kMessages;) {
-      seen = log.counts(1).sent;
+      seen = log.count(Direction::Send, 1);
       for (std::uint64_t back = 0; back < 70 && back < seen; ++back) {
         const auto found = log.find(Direction::Send, 1, seen - back);
         if (found) {

@@ -39,7 +39,7 @@ inline void launch_lanes(RankGrid& grid, int threads) {
 
 inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {
   grid.run.arithmetic = call.arithmetic;
-  grid.run.operation = begin_operation(plan, call.state, conversions_of(call.arithmetic));
+  grid.run.operation = begin_operation(plan, call.state, call.arithmetic);
   for (const SendFifo* fifo : plan.targets) grid.sends.push_back({*fifo});
   for (const RecvFifo* fifo : plan.sources) grid.recvs.push_back({*fifo});
   for (DeviceSendFifo& fifo : grid.sends) grid.targets.push_back(&fifo);

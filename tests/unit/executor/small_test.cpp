@@ -42,6 +42,14 @@ bool gets_blocks(Collective collective) {
   return collective == Collective::AllGather || collective == Collective::AllToAll || collective == Collective::Gather;
 }
 
+Call call_of(const Case& test, const std::vector<float>& input, std::vector<float>& output) {
+  return {.collective = test.collective,
+          .root = test.root,
+          .input = reinterpret_cast<const std::byte*>(input.data()),
+          .output = reinterpret_cast<std::byte*>(output.data()),
+          .count = test.count};
+}
+
 // Returns what rank `rank` puts at `index` in call `call`. The values are small integers, so that sums are exact.
 float value_of(std::size_t call, int rank, std::size_t index) {
   return static_cast<float>((call * 7 + static_cast<std::size_t>(rank) * 31 + index * 3) % 101);
@@ -117,10 +125,7 @@ class Walk {
     const Case& test = cases_[rank.at];
     rank.input = input_of(test, rank.at, static_cast<int>(index), count());
     rank.output.assign(test.count * (gets_blocks(test.collective) ? ranks_.size() : 1), -1.0F);
-    small_.exchanges[index].start({test.collective, test.root, reinterpret_cast<const std::byte*>(rank.input.data()),
-                                   reinterpret_cast<std::byte*>(rank.output.data()), test.count,
-                                   test.count * sizeof(float), arithmetic(DataType::Float32, ReduceOp::Sum, count()),
-                                   static_cast<std::uint32_t>(rank.at)});
+    small_.exchanges[index].start(call_of(test, rank.input, rank.output), static_cast<std::uint32_t>(rank.at));
   }
   void check(std::size_t index) {
     const OneRank& rank = ranks_[index];
@@ -188,20 +193,16 @@ TEST(SmallExchange, ARankThatWaitsHasToldHowFarItIs) {
   Small small(2);
   std::vector<float> input(1000, 1.0F);
   std::vector<float> output(1000);
-  const auto call_of = [&](const Case& test, std::vector<float>& data) {
-    const auto at = reinterpret_cast<std::byte*>(data.data());
-    return SmallCall{test.collective, 0, at, at, test.count, test.count * sizeof(float), {}, 5};
-  };
   std::size_t sent = 0;
   std::size_t taken = 0;
-  small.exchanges[0].start(call_of(cases[0], input));
-  small.exchanges[1].start(call_of(cases[0], output));
+  small.exchanges[0].start(call_of(cases[0], input, input), 5);
+  small.exchanges[1].start(call_of(cases[0], output, output), 5);
   for (int turn = 0; turn < 100 && taken < cases.size(); ++turn) {
     while (sent < cases.size() && small.exchanges[0].run() == Advance::Done) {
-      if (++sent < cases.size()) small.exchanges[0].start(call_of(cases[sent], input));
+      if (++sent < cases.size()) small.exchanges[0].start(call_of(cases[sent], input, input), 5);
     }
     while (taken < cases.size() && small.exchanges[1].run() == Advance::Done) {
-      if (++taken < cases.size()) small.exchanges[1].start(call_of(cases[taken], output));
+      if (++taken < cases.size()) small.exchanges[1].start(call_of(cases[taken], output, output), 5);
     }
   }
   EXPECT_EQ(sent, cases.size());
@@ -211,32 +212,23 @@ TEST(SmallExchange, ARankThatWaitsHasToldHowFarItIs) {
 TEST(SmallExchange, WaitsForTheRankThatIsFurthestBehind) {
   Small small(3);
   std::vector<float> data(4, 1.0F);
-  const SmallCall call{Collective::Broadcast,
-                       0,
-                       reinterpret_cast<const std::byte*>(data.data()),
-                       reinterpret_cast<std::byte*>(data.data()),
-                       data.size(),
-                       data.size() * sizeof(float),
-                       {},
-                       5};
+  const Case test{Collective::Broadcast, 0, data.size()};
   int calls = 0;
   for (; calls < 100; ++calls) {
-    small.exchanges[0].start(call);
+    small.exchanges[0].start(call_of(test, data, data), 5);
     if (small.exchanges[0].run() != Advance::Done) break;
   }
   EXPECT_EQ(calls, 32);
   std::vector<float> got(4);
-  SmallCall taken = call;
-  taken.output = reinterpret_cast<std::byte*>(got.data());
   for (int i = 0; i < calls; ++i) {
-    small.exchanges[1].start(taken);
+    small.exchanges[1].start(call_of(test, data, got), 5);
     ASSERT_EQ(small.exchanges[1].run(), Advance::Done);
   }
   EXPECT_EQ(small.exchanges[0].run(), Advance::Blocked);
   EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
   bool told = false;
   for (int i = 0; i < calls; ++i) {
-    small.exchanges[2].start(taken);
+    small.exchanges[2].start(call_of(test, data, got), 5);
     ASSERT_EQ(small.exchanges[2].run(), Advance::Done);
     told = small.exchanges[2].take_told() || told;
   }
@@ -248,20 +240,12 @@ TEST(SmallExchange, NamesThePeerInAnotherCall) {
   Small small(3);
   const std::vector<float> input(5, 1.0F);
   std::vector<float> output(5);
-  SmallCall call{Collective::AllReduce,
-                 0,
-                 reinterpret_cast<const std::byte*>(input.data()),
-                 reinterpret_cast<std::byte*>(output.data()),
-                 input.size(),
-                 input.size() * sizeof(float),
-                 arithmetic(DataType::Float32, ReduceOp::Sum, 3),
-                 17};
-  small.exchanges[0].start(call);
-  small.exchanges[1].start(call);
+  const Call call = call_of({Collective::AllReduce, 0, input.size()}, input, output);
+  small.exchanges[0].start(call, 17);
+  small.exchanges[1].start(call, 17);
   EXPECT_EQ(small.exchanges[0].run(), Advance::Blocked);
   EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
-  call.signature = 18;
-  small.exchanges[2].start(call);
+  small.exchanges[2].start(call, 18);
   EXPECT_EQ(small.exchanges[0].run(), Advance::Failed);
   EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
 }

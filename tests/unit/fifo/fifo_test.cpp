@@ -173,9 +173,9 @@ TEST(FifoReference, IsVoidOnceItsOwnerAborted) {
   const SlotHeader* slot = peek(pair.recv(1));
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(locate(pair.recv(1), *slot).data, reinterpret_cast<const std::byte*>(&word));
-  EXPECT_TRUE(read_is_valid(*pair.links[1]->peer().aborted));
+  EXPECT_TRUE(read_is_valid(*pair.links[1]->peer().aborted()));
   pair.segments[0]->set_aborted();
-  EXPECT_FALSE(read_is_valid(*pair.links[1]->peer().aborted));
+  EXPECT_FALSE(read_is_valid(*pair.links[1]->peer().aborted()));
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ TEST(OwnSegment, IsWokenWhereItsSleepersFence) {
   Pair pair(shape_of(2), true);
   OwnSegment& sleeper = *pair.segments[0];
   sleeper.let_sleepers_fence();
-  const Counter& sleeping = *pair.links[1]->peer().sleeping;
+  const Counter& sleeping = *pair.links[1]->peer().sleeping();
   bool fenced = false;
   EXPECT_FALSE(is_asleep(sleeping, fenced));
   sleeper.begin_sleep();
@@ -212,7 +212,7 @@ TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
     register_for_fences();
     pair.segments[1]->let_sleepers_fence();
     bool fenced = false;
-    EXPECT_FALSE(is_asleep(*pair.links[0]->peer().sleeping, fenced));
+    EXPECT_FALSE(is_asleep(*pair.links[0]->peer().sleeping(), fenced));
     EXPECT_FALSE(fenced) << "who publishes needs none";
   }
   pair.links[0]->prepare(0).value();
@@ -245,15 +245,14 @@ TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
 
 TEST(MappedLink, SharesItsPeersCounterAndSmallArea) {
   Pair pair(shape_of(2), true);
-  const MappedPeer* peer = &pair.links[1]->peer();
-  ASSERT_NE(peer, nullptr);
+  const PeerSegment& peer = pair.links[1]->peer();
   // One process has one mapping.
-  EXPECT_EQ(peer->small_area, pair.segments[0]->small_area());
+  EXPECT_EQ(peer.small_area(), pair.segments[0]->small_area());
   std::memset(pair.segments[0]->small_area(), 0xab, kSmallAreaBytes);
-  EXPECT_EQ(peer->small_area[kSmallAreaBytes - 1], std::byte{0xab});
-  EXPECT_EQ(peer->aborted->value, 0U);
+  EXPECT_EQ(peer.small_area()[kSmallAreaBytes - 1], std::byte{0xab});
+  EXPECT_EQ(peer.aborted()->value, 0U);
   pair.segments[0]->set_aborted();
-  EXPECT_NE(peer->aborted->value, 0U);
+  EXPECT_NE(peer.aborted()->value, 0U);
 }
 
 TEST(MappedLink, RefusesRegionsOutOfRangeKnownOrBroken) {
@@ -303,7 +302,7 @@ TEST(MappedLink, StaysReadableAfterItsPeersOwnerIsGone) {
   const SlotHeader* slot = peek(pair.recv(1));
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(value_at(locate(pair.recv(1), *slot).data), 99U);
-  EXPECT_TRUE(read_is_valid(*pair.links[1]->peer().aborted));
+  EXPECT_TRUE(read_is_valid(*pair.links[1]->peer().aborted()));
   pair.links[1]->wake();
 }
 

@@ -101,8 +101,8 @@ TEST(ShmProcesses, StayReadableWhenThePeerIsKilled) {
   ASSERT_TRUE(WIFSIGNALED(status));
   for (std::uint32_t i = 0; i < kShape.slot_count; ++i) expect_words(end.recv(), i);
   EXPECT_EQ(peek(end.recv()), nullptr);
-  EXPECT_EQ(end.link->mapped()->peer().small_area[kSmallAreaBytes - 1], std::byte{0x5a});
-  EXPECT_TRUE(read_is_valid(*end.link->mapped()->peer().aborted));
+  EXPECT_EQ(end.link->mapped()->peer().small_area()[kSmallAreaBytes - 1], std::byte{0x5a});
+  EXPECT_TRUE(read_is_valid(*end.link->mapped()->peer().aborted()));
   end.link->mapped()->wake();
 }
 

@@ -29,6 +29,8 @@ constexpr std::size_t kSmallSizes = 3;  // so many are first
 
 FifoShape usual_shape() { return shape_of(2, 4, kSlotBytes, 0xfffffff0); }
 
+RailWord counts(std::uint8_t wants, std::uint8_t has) { return {.kind = RailWord::Kind::Count, .count = {wants, has}}; }
+
 // Returns the connected TCP sockets of this process.
 std::set<int> sockets_of_process() {
   std::set<int> sockets;
@@ -118,8 +120,8 @@ struct GrowingPair : RailPair {
     }
     return step(*this, [&](Offer& word) {
       const auto decoded = decode_rail_word(word.bytes);
-      const auto* const count = decoded ? std::get_if<RailCount>(&*decoded) : nullptr;
-      if (count != nullptr) word = encode_rail_word(RailCount{std::max(count->wants, wants), count->has});
+      if (!decoded || decoded->kind != RailWord::Kind::Count) return;
+      word = encode_rail_word(counts(std::max(decoded->count.wants, wants), decoded->count.has));
     });
   }
   std::vector<std::byte> content(std::uint16_t lane, std::uint32_t message) const {
@@ -134,7 +136,7 @@ struct GrowingPair : RailPair {
   }
   bool has(const std::string& path) const { return a->path() == path && b->path() == path; }
   // Makes rank 0 believe that the other end wants so many sockets.
-  Status want(std::uint8_t wants, std::uint8_t has) { return a->on_word(encode_rail_word(RailCount{wants, has})); }
+  Status want(std::uint8_t wants, std::uint8_t has) { return a->on_word(encode_rail_word(counts(wants, has))); }
 
   struct Way {
     std::uint32_t sent = 0;
@@ -271,8 +273,11 @@ TEST(TcpRailOpening, TheOnlySocketIsTheLink) {
   EXPECT_FALSE(pair.a->take_word());
 }
 
-RailOffered offer_at(const SocketAddress& theirs, const SocketAddress& ours, std::uint16_t port) {
-  return RailOffered{{{theirs, ours}, port, RailSecret{}, RailSecret{}}};
+RailWord offer_at(const SocketAddress& theirs, const SocketAddress& ours, std::uint16_t port) {
+  return {.kind = RailWord::Kind::Offered, .socket = {theirs, ours}, .port = port};
+}
+RailWord unneeded(const SocketAddress& theirs, const SocketAddress& ours) {
+  return {.kind = RailWord::Kind::Unneeded, .socket = {theirs, ours}};
 }
 
 TEST(TcpRailOpening, WordsThatMakeNoSenseFailTheLink) {
@@ -281,20 +286,19 @@ TEST(TcpRailOpening, WordsThatMakeNoSenseFailTheLink) {
     RailWord word;
     const char* text;
   } wrong[] = {
-      {0, RailCount{5, 1}, "word: it wants 5 sockets and has 1, must be 1 to 4"},
-      {0, RailCount{0, 1}, "word: it wants 0 sockets and has 1, must be 1 to 4"},
-      {0, RailCount{2, 0}, "word: it wants 2 sockets and has 0, must be 1 to 4"},
-      {1, RailCount{2, 1}, "word: only the other end may say it"},
-      {0, RailOffered{}, "word: only the other end may say it"},
-      {0, RailUnneeded{}, "word: only the other end may say it"},
+      {0, counts(5, 1), "word: it wants 5 sockets and has 1, must be 1 to 4"},
+      {0, counts(0, 1), "word: it wants 0 sockets and has 1, must be 1 to 4"},
+      {0, counts(2, 0), "word: it wants 2 sockets and has 0, must be 1 to 4"},
+      {1, counts(2, 1), "word: only the other end may say it"},
+      {0, {.kind = RailWord::Kind::Offered}, "word: only the other end may say it"},
+      {0, {.kind = RailWord::Kind::Unneeded}, "word: only the other end may say it"},
   };
   for (const auto& [end, word, text] : wrong) {
     GrowingPair pair;
     RailLink& link = end == 0 ? *pair.a : *pair.b;
     const RailAddresses socket{SocketAddress::loopback(AF_INET, 7), SocketAddress::loopback(AF_INET, 8)};
     RailWord whole = word;
-    if (auto* const offered = std::get_if<RailOffered>(&whole)) offered->socket = socket;
-    if (auto* const unneeded = std::get_if<RailUnneeded>(&whole)) unneeded->socket = socket;
+    whole.socket = socket;
     const Status taken = link.on_word(encode_rail_word(whole));
     ASSERT_FALSE(taken) << text;
     EXPECT_THAT(taken.error().message, HasSubstr(text));
@@ -304,7 +308,7 @@ TEST(TcpRailOpening, WordsThatMakeNoSenseFailTheLink) {
 
 TEST(TcpRailOpening, ALinkWithAFixedNumberTakesNoWordsAboutIt) {
   const RailPair pair(usual_shape(), 2, SocketKind::Tcp);
-  const Status taken = pair.a->on_word(encode_rail_word(RailCount{2, 1}));
+  const Status taken = pair.a->on_word(encode_rail_word(counts(2, 1)));
   ASSERT_FALSE(taken);
   EXPECT_THAT(taken.error().message, HasSubstr("word: it is about the number of sockets, which is fixed"));
 }
@@ -319,10 +323,10 @@ TEST(TcpRailOpening, WordsWithoutAMeaningChangeNothing) {
   const std::size_t before = sockets_of_process().size();
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(pair.b->on_word(encode_rail_word(offer_at(other, there, 9))));
-    ASSERT_TRUE(pair.b->on_word(encode_rail_word(RailUnneeded{{other, there}})));
+    ASSERT_TRUE(pair.b->on_word(encode_rail_word(unneeded(other, there))));
     // Nobody listens there, and this is the only socket.
     ASSERT_TRUE(pair.b->on_word(encode_rail_word(offer_at(here, there, 1))));
-    ASSERT_TRUE(pair.b->on_word(encode_rail_word(RailUnneeded{{here, there}})));
+    ASSERT_TRUE(pair.b->on_word(encode_rail_word(unneeded(here, there))));
     ASSERT_TRUE(pair.want(1, 4));
   }
   EXPECT_EQ(pair.carry(100), "");
@@ -337,7 +341,7 @@ TEST(TcpRailOpening, TakesNoSocketFromAStranger) {
   const Fd listener = std::move(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
   const SocketAddress here = local_address(pair.cutters[0].get());
   const SocketAddress there = peer_address(pair.cutters[0].get());
-  RailOffered offered = offer_at(here, there, local_address(listener.get()).port());
+  RailWord offered = offer_at(here, there, local_address(listener.get()).port());
   offered.answer[0] = std::byte{1};
   ASSERT_TRUE(pair.b->on_word(encode_rail_word(offered)));
   const Fd stranger = Fd::of_process(::accept(listener.get(), nullptr, nullptr));

@@ -71,14 +71,14 @@ TEST(TcpRailReturn, ALossIsToldToThePeer) {
 
 TEST(TcpRailReturn, WordsOfAnyOtherLengthOrKindAreRefused) {
   const RailAddresses socket{SocketAddress::loopback(AF_INET, 7), SocketAddress::loopback(AF_INET6, 8)};
-  for (const RailWord& word : {RailWord(RailLost{socket}), RailWord(RailAwaited{socket, 9, RailSecret{}, RailSecret{}}),
-                               RailWord(RailOffered{{socket, 10, RailSecret{}, RailSecret{}}}),
-                               RailWord(RailUnneeded{socket}), RailWord(RailCount{2, 1})}) {
+  using Kind = RailWord::Kind;
+  for (const Kind kind : {Kind::Lost, Kind::Awaited, Kind::Offered, Kind::Unneeded, Kind::Count}) {
+    const RailWord word{.kind = kind, .socket = socket, .port = 9, .count = {2, 1}};
     std::vector<std::byte> bytes = encode_rail_word(word).bytes;
     const auto again = decode_rail_word(bytes);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(encode_rail_word(*again).bytes, bytes);
-    EXPECT_EQ(again->index(), word.index());
+    EXPECT_EQ(again->kind, kind);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       EXPECT_EQ(decode_rail_word({bytes.data(), size}).error().code, ErrorCode::Mismatch) << size;
     }
@@ -86,7 +86,7 @@ TEST(TcpRailReturn, WordsOfAnyOtherLengthOrKindAreRefused) {
     EXPECT_FALSE(decode_rail_word(bytes)) << "a byte too many";
     bytes.pop_back();
     bytes[1] = std::byte{5};
-    EXPECT_EQ(decode_rail_word(bytes).operator bool(), std::holds_alternative<RailCount>(word)) << "5 bytes of address";
+    EXPECT_EQ(decode_rail_word(bytes).operator bool(), kind == Kind::Count) << "5 bytes of address";
     bytes[0] = std::byte{6};
     EXPECT_EQ(decode_rail_word(bytes).error().message, "word: its kind is 6, must be 1 to 5");
   }
@@ -108,7 +108,7 @@ struct Waiting {
     std::optional<RailWord> word;
     EXPECT_FALSE(waiting.step(now, word));
     EXPECT_TRUE(word.has_value());
-    if (word) awaited = std::get<RailAwaited>(*word);
+    if (word) awaited = *word;
   }
   Fd come() const {
     return std::move(connect_to(addresses.local.with_port(awaited.port), Deadline::after_ms(5000)).value());
@@ -125,7 +125,7 @@ struct Waiting {
 
   RailAddresses addresses{SocketAddress::loopback(AF_INET, 1), SocketAddress::loopback(AF_INET, 2)};
   RailReturn waiting{addresses, true, 0};
-  RailAwaited awaited;
+  RailWord awaited;
   std::int64_t now = 1'000'000'000;
 };
 
@@ -156,7 +156,7 @@ TEST(TcpRailReturn, UsesNoSocketBeforeTheAnswer) {
   const SocketAddress there = local_address(listener.get());
   for (const bool right : {false, true}) {
     RailReturn connecting({SocketAddress::loopback(AF_INET, 0), there}, false, 0);
-    RailAwaited word;
+    RailWord word;
     word.port = there.port();
     word.secret[0] = std::byte{1};
     word.answer[0] = std::byte{2};
@@ -186,7 +186,7 @@ TEST(TcpRailReturn, EndsAnAttemptAndBeginsAgainLater) {
   end.now += 1'000'000'000;
   EXPECT_FALSE(end.waiting.step(end.now, word));
   ASSERT_TRUE(word);
-  EXPECT_NE(std::get<RailAwaited>(*word).secret, end.awaited.secret);
+  EXPECT_NE(word->secret, end.awaited.secret);
 }
 
 }  // namespace

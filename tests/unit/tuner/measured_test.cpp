@@ -6,6 +6,7 @@
 
 #include "src/bootstrap/codec.hpp"
 #include "src/tuner/tuner.hpp"
+#include "wreath/tuning.hpp"
 
 namespace wreath::measured {
 namespace {

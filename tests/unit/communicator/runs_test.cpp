@@ -1,4 +1,4 @@
-// Tests the table of runs: its order, and runs around other runs.
+// Tests a run around another run, and the operations of blocking calls.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,10 +18,9 @@ namespace {
 // Writes twice the value of each input byte to the output, which may be the same memory.
 class FakeRun final : public Run {
  public:
-  void set(Operation& operation) { operation_ = &operation; }
   Result<Started> start() override { return ++starts_ < 2 ? Started::Later : Started::Now; }
   Advance advance() override {
-    const Call& call = operation_->call;
+    const Call& call = operation().call;
     for (std::size_t i = 0; i < call.count; ++i)
       call.output[i] = static_cast<std::byte>(2 * static_cast<int>(call.input[i]));
     return Advance::Done;
@@ -33,46 +32,8 @@ class FakeRun final : public Run {
   int starts() const { return starts_; }
 
  private:
-  Operation* operation_ = nullptr;
   int starts_ = 0;
 };
-
-class FakeRow final : public RunFactory {
- public:
-  explicit FakeRow(Collective taken) : taken_(taken) {}
-  Run* run_for(Operation& operation, RunRows below) override {
-    below_ = below.size();
-    if (operation.call.collective != taken_) return nullptr;
-    run_.set(operation);
-    return &run_;
-  }
-  FakeRun& run() { return run_; }
-  std::size_t below() const { return below_; }
-
- private:
-  Collective taken_;
-  FakeRun run_;
-  std::size_t below_ = 99;
-};
-
-TEST(RunTable, AsksItsRowsInOrder) {
-  RunTable table;
-  auto first = std::make_unique<FakeRow>(Collective::Broadcast);
-  auto second = std::make_unique<FakeRow>(Collective::AllReduce);
-  auto third = std::make_unique<FakeRow>(Collective::AllReduce);
-  FakeRow& row = *first;
-  FakeRow& taken = *second;
-  FakeRow& spare = *third;
-  table.add(std::move(first));
-  table.add(std::move(second));
-  table.add(std::move(third));
-  Operation operation;
-  operation.call.collective = Collective::AllReduce;
-  EXPECT_EQ(&table.run_for(operation), &taken.run());
-  EXPECT_EQ(row.below(), 2U);
-  EXPECT_EQ(taken.below(), 1U);
-  EXPECT_EQ(spare.below(), 99U) << "a row was asked after one that took the operation";
-}
 
 // The inner run works on the host's memory: it would end with a signal in memory of the host device.
 TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
