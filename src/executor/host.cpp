@@ -43,7 +43,7 @@ void set_forms(OperationState& state, const Arithmetic& arithmetic) {
 
 }  // namespace
 
-std::pair<std::uint64_t, std::uint64_t> places_of(const Plan& plan, const Geometry& geometry) {
+LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
   const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
     const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
     return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);

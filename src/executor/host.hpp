@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -88,8 +87,12 @@ struct Plan {
 // Without a combine all changes of form are plain copies.
 OperationState begin_operation(Plan& plan, const OperationState& call, const Arithmetic& arithmetic);
 
-// Returns the bytes that the places of Scratch and of Partial take. Both are whole lines.
-std::pair<std::uint64_t, std::uint64_t> places_of(const Plan& plan, const Geometry& geometry);
+// The bytes that the places of Scratch and of Partial take. Both are whole lines.
+struct LanePlaces {
+  std::uint64_t scratch;
+  std::uint64_t partial;
+};
+LanePlaces places_of(const Plan& plan, const Geometry& geometry);
 
 // Returns lane `index` of the plan before its first step. A lane with nothing to do is done.
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);
