@@ -15,7 +15,7 @@ constexpr std::int64_t kLongestSleepNs = 50 * kNsPerMs;
 
 }  // namespace
 
-void Driver::prepare(const MakeRun& make_outer) {
+void Driver::prepare(const MakeOuterRuns& make_outer) {
   outer_ = make_outer(engine_);
   outer_at_once_ = make_outer(engine_);
   if (outer_ != nullptr) outer_->prepare();
@@ -24,7 +24,8 @@ void Driver::prepare(const MakeRun& make_outer) {
 Status Driver::link() {
   if (!engine_.links_->speaking().empty()) next_turn_.store(Driven::Later, std::memory_order_relaxed);
   if (outer_ != nullptr) WREATH_TRY(outer_->link());
-  return small_.link();
+  small_.link();
+  return {};
 }
 
 void Driver::forget_outer() {
@@ -33,7 +34,7 @@ void Driver::forget_outer() {
 }
 
 // Returns `own`, or the run that `outer` has for an operation of `own`.
-Run& Driver::within(Run* outer, Run& own, Operation& operation) {
+Run& Driver::within(OuterRuns* outer, Run& own, Operation& operation) {
   own.set(operation);
   return outer == nullptr ? own : outer->run_for(operation, own);
 }

@@ -30,7 +30,7 @@ class Driver {
 
   explicit Driver(Engine& engine) : engine_(engine) {}
   // Prepares the runs before the ranks link.
-  void prepare(const MakeRun& make_outer);
+  void prepare(const MakeOuterRuns& make_outer);
   // Links the runs. The caller has made the links and set the tuner's context.
   Status link();
   // Forgets the runs of rooms above the engine.
@@ -95,7 +95,7 @@ class Driver {
     std::atomic<std::uint64_t> loaded{0};
   };
 
-  static Run& within(Run* outer, Run& own, Operation& operation);
+  static Run& within(OuterRuns* outer, Run& own, Operation& operation);
   Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
   bool pump(const Operation& operation, bool expecting);
@@ -117,11 +117,11 @@ class Driver {
   void sleep();
 
   Engine& engine_;
-  std::unique_ptr<Run> outer_;  // of a room above the engine; may be null
+  std::unique_ptr<OuterRuns> outer_;  // of a room above the engine; may be null
   AloneRun alone_run_{engine_};
   // These are for calls that need no peer and end at once, while another thread may drive.
   std::mutex at_once_mutex_;
-  std::unique_ptr<Run> outer_at_once_;
+  std::unique_ptr<OuterRuns> outer_at_once_;
   AloneRun alone_at_once_{engine_};
   Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start

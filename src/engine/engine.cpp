@@ -66,7 +66,7 @@ Engine::Engine(std::unique_ptr<Members> members, Membership membership, const Ag
 
 std::string Engine::identity() const { return log_identity(rank()); }
 
-Status Engine::link(std::uint16_t epoch, const MakeRun& make_outer_run, DeviceSegments segments) {
+Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
             epoch,  options_.check_wires};
@@ -88,7 +88,7 @@ Status Engine::link(std::uint16_t epoch, const MakeRun& make_outer_run, DeviceSe
   handle_messages();
   progress_->add(*this);
   WREATH_TRY(control_->start(*progress_));
-  driver_.prepare(make_outer_run);
+  driver_.prepare(make_outer_runs);
   const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
                                      idle_policy.crowded());
   // This closes the listener, too.

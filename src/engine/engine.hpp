@@ -42,8 +42,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // members'.
   Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
-  // Links the members. The caller calls it once, before any other call. run.hpp explains `make_outer_run`.
-  Status link(std::uint16_t epoch, const MakeRun& make_outer_run, DeviceSegments segments);
+  // Links the members. The caller calls it once, before any other call. run.hpp explains `make_outer_runs`.
+  Status link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }

@@ -56,18 +56,6 @@ class Run {
   // Limits the sleep of a driver that nothing wakes, where the run must look again sooner than the driver would.
   virtual std::optional<std::int64_t> longest_sleep_ns() const { return std::nullopt; }
 
-  // Most runs need none of the functions below.
-
-  // Prepares what the run needs before the ranks link.
-  virtual void prepare() {}
-  // Prepares what the run needs of links and peers.
-  virtual Status link() { return {}; }
-  // Returns the run of an operation whose run would be `own`: that one, or another one in its place or around it.
-  virtual Run& run_for(Operation& operation, Run& own) {
-    static_cast<void>(operation);
-    return own;
-  }
-
  protected:
   Operation& operation() const { return *operation_; }
 
@@ -75,9 +63,21 @@ class Run {
   Operation* operation_ = nullptr;
 };
 
+// Chooses runs for a room above the engine.
+class OuterRuns {
+ public:
+  virtual ~OuterRuns() = default;
+  // Prepares what the runs need before the ranks link.
+  virtual void prepare() = 0;
+  // Prepares what the runs need of links and peers.
+  virtual Status link() = 0;
+  // Returns the run of an operation whose run would be `own`: that one, or another one in its place or around it.
+  virtual Run& run_for(Operation& operation, Run& own) = 0;
+};
+
 class Engine;
-// Makes the run of a room above the engine; null where that room has none.
-using MakeRun = std::function<std::unique_ptr<Run>(Engine& engine)>;
+// Makes the choice of a room above the engine; null where that room has no runs.
+using MakeOuterRuns = std::function<std::unique_ptr<OuterRuns>(Engine& engine)>;
 
 // Returns questions to all other ranks whether they entered the call.
 std::vector<Question> questions_of_call(const Operation& operation, Rank me, int ranks);

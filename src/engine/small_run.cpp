@@ -10,17 +10,16 @@
 
 namespace wreath {
 
-Status SmallRun::link() {
+void SmallRun::link() {
   const int ranks = engine_.ranks();
   links_ = &engine_.links();
-  if (!engine_.tuning().all_mapped() || ranks == 1) return {};
+  if (!engine_.tuning().all_mapped() || ranks == 1) return;
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks));
   std::byte* own = links_->segment().small_area();
   for (Rank peer = 0; peer < ranks; ++peer) {
     areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area();
   }
   exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, engine_.shape().first_sequence);
-  return {};
 }
 
 Result<Started> SmallRun::start() {

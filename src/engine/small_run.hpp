@@ -13,7 +13,7 @@ class SmallRun final : public Run {
  public:
   explicit SmallRun(const Engine& engine) : engine_(engine) {}
   // Connects the small areas of all ranks.
-  Status link() override;
+  void link();
   // Starts a call. The caller sets the operation only where the call cannot end at once.
   void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
     exchange_.start(part, input, output, signature);

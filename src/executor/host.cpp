@@ -30,6 +30,8 @@ void place_lanes(Plan& plan, OperationState& state) {
 }
 
 void set_forms(OperationState& state, const Arithmetic& arithmetic) {
+  state.plain_forms = OperationState().plain_forms;
+  state.premultiplies = false;
   if (arithmetic.combine == nullptr) return;
   state.plain_forms = 0;
   for (const Form from : {Form::Data, Form::Partial}) {

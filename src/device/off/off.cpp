@@ -57,7 +57,7 @@ Status guard_graph(const LibraryStream&, std::shared_ptr<GraphGuard>) { return n
 Status has_devices() { return no_devices(); }
 EndpointDevice identity_of(const Device*) { return {}; }
 DeviceSegments device_segments(Device*, const std::vector<std::string>&) { return {}; }
-MakeRun device_runs(Device*) {
+MakeOuterRuns device_runs(Device*) {
   return [](Engine&) { return nullptr; };
 }
 

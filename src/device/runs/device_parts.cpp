@@ -28,7 +28,7 @@ DeviceSegments device_segments(Device* device, const std::vector<std::string>& t
   return {device_segment_memory(own), [&own](const EndpointDevice& theirs) { return own.reaches(theirs); }};
 }
 
-MakeRun device_runs(Device* device) {
+MakeOuterRuns device_runs(Device* device) {
   return [own = static_cast<LibraryDevice*>(device)](Engine& engine) { return std::make_unique<GridRun>(engine, own); };
 }
 

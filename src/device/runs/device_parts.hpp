@@ -27,6 +27,6 @@ EndpointDevice identity_of(const Device* device);
 DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
 // Returns what makes the run of operations on memory of a device. Null stands for a rank without a device of its own.
-MakeRun device_runs(Device* device);
+MakeOuterRuns device_runs(Device* device);
 
 }  // namespace wreath

@@ -14,7 +14,7 @@
 
 namespace wreath {
 
-class GridRun final : public LanesRun {
+class GridRun final : public LanesRun, public OuterRuns {
  public:
   // `own` is the device of the communicator, or null.
   GridRun(Engine& engine, LibraryDevice* own);
