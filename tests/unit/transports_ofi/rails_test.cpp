@@ -1,0 +1,191 @@
+// Calls over several adapters of libfabric go on when some are lost, over the stand-in that spoils them: results are
+// exact, the log says it, and an adapter comes back.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "tests/support/local_ranks.hpp"
+#include "tests/support/processes.hpp"
+#include "tests/support/shuffled_fabric.hpp"
+#include "tests/support/surroundings.hpp"
+#include "wreath/memory.hpp"
+
+namespace wreath::ofi {
+namespace {
+
+using test::FabricFault;
+using test::LocalRanks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_support::eventually;
+using testing_support::kSlower;
+
+constexpr std::size_t kCount = 1 << 16;
+
+class OfiRails : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (fabric_.spoil == nullptr)
+      GTEST_SKIP() << "this libfabric spoils no adapters; run it by ctest -R unit_transports_ofi_rails";
+  }
+  // Makes ranks that take so many adapters each.
+  void make(int ranks, const char* adapters = "2", std::int64_t stall_ms = 30'000) {
+    environment_.reset();
+    environment_ = std::make_unique<test::Environment>(std::vector<std::pair<std::string, std::string>>{
+        {"WREATH_OFI_PROVIDER", "tcp;ofi_rxm"}, {"WREATH_RAILS", adapters}, {"SHUFFLED_FABRIC_ADAPTERS", adapters}});
+    CommunicatorOptions options;
+    options.transports = {"ofi"};
+    options.timeouts.stall_ms = stall_ms * kSlower;
+    options.overrides.tile_bytes = 128 * 1024;
+    ranks_ = std::make_unique<LocalRanks>(ranks, options);
+    for (int rank = 0; rank < ranks; ++rank) memory_.push_back(allocate(kCount * 4).value());
+  }
+  // Makes so many calls of each rank, whose results are compared. Returns the first error.
+  Status reduce(int calls) {
+    std::vector<Status> ended(memory_.size());
+    ranks_->run([&](Communicator& communicator) {
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      const std::int32_t n = communicator.ranks();
+      const std::span<std::int32_t> values = memory_[rank].as<std::int32_t>();
+      for (int call = 0; call < calls && ended[rank]; ++call) {
+        std::iota(values.begin(), values.end(), communicator.rank() + call);
+        ended[rank] = communicator.all_reduce(values);
+        for (std::size_t i = 0; i < kCount && ended[rank]; ++i) {
+          ASSERT_EQ(values[i], n * (static_cast<std::int32_t>(i) + call) + n * (n - 1) / 2) << "element " << i;
+        }
+      }
+    });
+    for (const Status& each : ended) {
+      if (!each) return each;
+    }
+    return {};
+  }
+  // Makes calls, of which some are at work when the adapter is spoilt.
+  void reduce_while_spoilt(int rank, int adapter, FabricFault fault, int calls = 30) {
+    ASSERT_TRUE(reduce(2));
+    std::jthread spoiler([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      fabric_.spoil(rank, adapter, fault);
+    });
+    const Status reduced = reduce(calls);
+    spoiler.join();
+    ASSERT_TRUE(reduced) << reduced.error().message;
+    const Status after = reduce(1);
+    ASSERT_TRUE(after) << after.error().message;
+  }
+  std::string path(int rank, int peer) const {
+    return ranks_->communicators()[static_cast<std::size_t>(rank)].transport_to(peer);
+  }
+  // Makes calls until every rank's way has all adapters again.
+  ::testing::AssertionResult comes_back() {
+    const bool back = eventually(30'000 * kSlower, [&] {
+      EXPECT_TRUE(reduce(1));
+      return path(0, 1).find("lost") == std::string::npos && path(1, 0).find("lost") == std::string::npos;
+    });
+    if (back) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << path(0, 1) << "; " << path(1, 0);
+  }
+
+  const test::ShuffledFabric fabric_ = test::ShuffledFabric::find();
+  std::unique_ptr<test::Environment> environment_;
+  std::vector<Memory> memory_;
+  std::unique_ptr<LocalRanks> ranks_;
+};
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_F(OfiRails, GoOnWithoutTheOneThatFailsAndTakeItBack) {
+  make(2);
+  EXPECT_THAT(path(0, 1), HasSubstr("ofi over tcp;ofi_rxm fake_0 + tcp;ofi_rxm fake_1"));
+  ::testing::internal::CaptureStderr();
+  reduce_while_spoilt(0, 1, FabricFault::Fails);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count(said, "tcp;ofi_rxm fake_1 to rank 1: the adapter is lost: "), 1) << said;
+  EXPECT_EQ(count(said, "tcp;ofi_rxm fake_1 to rank 0: the adapter is lost: "), 1) << said;
+  EXPECT_EQ(count(said, "; its messages go over tcp;ofi_rxm fake_0"), 2) << said;
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(path(rank, 1 - rank), HasSubstr("ofi over tcp;ofi_rxm fake_0, lost: tcp;ofi_rxm fake_1"));
+  }
+  fabric_.spoil(0, 1, FabricFault::None);
+  EXPECT_TRUE(comes_back());
+}
+
+// Its peer closes an endpoint that it shares with a third rank.
+TEST_F(OfiRails, OfThreeRanksGoOn) {
+  make(3);
+  reduce_while_spoilt(1, 0, FabricFault::Fails);
+  for (const int rank : {0, 2}) EXPECT_THAT(path(1, rank), HasSubstr("lost: tcp;ofi_rxm fake_0"));
+  fabric_.spoil(1, 0, FabricFault::None);
+  EXPECT_TRUE(comes_back());
+}
+
+// Writes that failed here may have arrived there, may do so late, or never do.
+TEST_F(OfiRails, MayFailAtAnyTime) {
+  for (int round = 0; round < testing_support::rounds(6, 60); ++round) {
+    make(2);
+    ASSERT_TRUE(reduce(1));
+    std::jthread spoiler([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(1'700 * round));
+      fabric_.spoil(round % 2, round / 2 % 2, FabricFault::Fails);
+    });
+    const Status reduced = reduce(12);
+    spoiler.join();
+    ASSERT_TRUE(reduced) << round << ": " << reduced.error().message;
+    ranks_.reset();
+    memory_.clear();
+  }
+}
+
+TEST_F(OfiRails, GoOnWhereEachRankLosesAnotherOne) {
+  make(2, "3");
+  ASSERT_TRUE(reduce(2));
+  fabric_.spoil(0, 0, FabricFault::Fails);
+  reduce_while_spoilt(1, 2, FabricFault::Fails);
+  EXPECT_THAT(path(0, 1),
+              AllOf(HasSubstr("ofi over tcp;ofi_rxm fake_1, lost: "), HasSubstr("fake_0 + tcp;ofi_rxm fake_2")));
+  fabric_.spoil(0, 0, FabricFault::None);
+  fabric_.spoil(1, 2, FabricFault::None);
+  EXPECT_TRUE(comes_back());
+}
+
+// Its slots cannot be named to a peer any more, so it stays lost.
+TEST_F(OfiRails, GoOnWhereMemoryIsRegisteredWithoutOne) {
+  make(2);
+  reduce_while_spoilt(0, 1, FabricFault::Gone);
+  for (Memory& each : memory_) each = allocate(kCount * 4).value();
+  ASSERT_TRUE(reduce(3));
+  fabric_.spoil(0, 1, FabricFault::None);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+  while (std::chrono::steady_clock::now() < end) ASSERT_TRUE(reduce(1));
+  EXPECT_THAT(path(0, 1), HasSubstr("lost: tcp;ofi_rxm fake_1"));
+}
+
+TEST_F(OfiRails, AreMissedWhenTheyFallSilent) {
+  make(2);
+  reduce_while_spoilt(0, 1, FabricFault::Silent);
+  EXPECT_THAT(path(0, 1), HasSubstr("ofi over tcp;ofi_rxm fake_0, lost: tcp;ofi_rxm fake_1"));
+  fabric_.spoil(0, 1, FabricFault::None);
+  EXPECT_TRUE(comes_back());
+}
+
+TEST_F(OfiRails, EndTheLinkWithTheLastOne) {
+  make(2, "2", 1'500);
+  ASSERT_TRUE(reduce(2));
+  const auto begun = std::chrono::steady_clock::now();
+  for (const int adapter : {0, 1}) fabric_.spoil(0, adapter, FabricFault::Fails);
+  const Status reduced = reduce(3);
+  ASSERT_FALSE(reduced);
+  EXPECT_EQ(reduced.error().code, ErrorCode::PeerLost);
+  EXPECT_THAT(reduced.error().message, AllOf(HasSubstr("no new connection within"), HasSubstr("tcp;ofi_rxm fake_0"),
+                                             HasSubstr("tcp;ofi_rxm fake_1")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20 * kSlower));
+}
+
+}  // namespace
+}  // namespace wreath::ofi
