@@ -217,6 +217,7 @@ ssize_t read_shuffled(fid_cq* object, void* buffer, std::size_t count) {
   }
   std::ranges::shuffle(queue.waiting, queue.random);
   std::size_t given = std::min(count, queue.waiting.size());
+  if (queue.domain->fails()) given = queue.one_in(32) ? std::min<std::size_t>(given, 1) : 0;
   if (!queue.armed) given = queue.one_in(4) ? 0 : std::min<std::size_t>(given, 1 + queue.random() % 8);
   if (given == 0) return -FI_EAGAIN;
   queue.armed = false;

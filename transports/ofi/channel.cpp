@@ -13,7 +13,7 @@ namespace wreath {
 namespace {
 
 // Puts end within this time where the peer polls, as it does when it hears of the pause.
-constexpr std::int64_t kLongestPauseNs = 2000 * kNsPerMs;
+constexpr std::int64_t kLongestDrainNs = 2000 * kNsPerMs;
 
 }  // namespace
 
@@ -115,7 +115,7 @@ bool OfiChannel::pause() {
     pausing_ns_ = now_ns();
   }
   if (state_ != State::Pausing) return true;
-  if (outstanding_ > 0 && !failed_ && now_ns() - pausing_ns_ <= kLongestPauseNs) return false;
+  if (outstanding_ > 0 && !failed_ && now_ns() - pausing_ns_ <= kLongestDrainNs) return false;
   failed_ = failed_ || outstanding_ > 0;
   state_ = State::Paused;
   return true;

@@ -2,14 +2,17 @@
 // exact, the log says it, and an adapter comes back.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
 
+#include "tests/support/adapter_end.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/shuffled_fabric.hpp"
 #include "tests/support/surroundings.hpp"
+#include "transports/ofi/adapter.hpp"
 #include "wreath/memory.hpp"
 
 namespace wreath::ofi {
@@ -30,11 +33,15 @@ class OfiRails : public ::testing::Test {
     if (fabric_.spoil == nullptr)
       GTEST_SKIP() << "this libfabric spoils no adapters; run it by ctest -R unit_transports_ofi_rails";
   }
-  // Makes ranks that take so many adapters each.
-  void make(int ranks, const char* adapters = "2", std::int64_t stall_ms = 30'000) {
+  // Offers so many adapters, which a rank takes.
+  void surround(const char* adapters) {
     environment_.reset();
     environment_ = std::make_unique<test::Environment>(std::vector<std::pair<std::string, std::string>>{
         {"WREATH_OFI_PROVIDER", "tcp;ofi_rxm"}, {"WREATH_RAILS", adapters}, {"SHUFFLED_FABRIC_ADAPTERS", adapters}});
+  }
+  // Makes ranks that take so many adapters each.
+  void make(int ranks, const char* adapters = "2", std::int64_t stall_ms = 30'000) {
+    surround(adapters);
     CommunicatorOptions options;
     options.transports = {"ofi"};
     options.timeouts.stall_ms = stall_ms * kSlower;
@@ -127,12 +134,12 @@ TEST_F(OfiRails, OfThreeRanksGoOn) {
 
 // Writes that failed here may have arrived there, may do so late, or never do.
 TEST_F(OfiRails, MayFailAtAnyTime) {
-  for (int round = 0; round < testing_support::rounds(6, 60); ++round) {
-    make(2);
+  for (int round = 0; round < testing_support::rounds(12, 100); ++round) {
+    make(2 + round % 2);
     ASSERT_TRUE(reduce(1));
     std::jthread spoiler([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(1'700 * round));
-      fabric_.spoil(round % 2, round / 2 % 2, FabricFault::Fails);
+      fabric_.spoil(round / 2 % 2, round / 4 % 2, FabricFault::Fails);
     });
     const Status reduced = reduce(12);
     spoiler.join();
@@ -140,6 +147,55 @@ TEST_F(OfiRails, MayFailAtAnyTime) {
     ranks_.reset();
     memory_.clear();
   }
+}
+
+// A rank that only receives puts credit and the names of places.
+TEST_F(OfiRails, MayFailWhereOnlyCreditGoesOverThem) {
+  constexpr std::size_t kBytes = 100'000;
+  constexpr int kMessages = 300;
+  make(2, "2", 4'000);
+  std::atomic<int> received = 0;
+  ranks_->run([&](Communicator& communicator) {
+    std::vector<std::byte> message(kBytes);
+    for (int i = 0; i < kMessages; ++i) {
+      if (communicator.rank() == 0) std::ranges::fill(message, static_cast<std::byte>(i));
+      const Status done = communicator.rank() == 0 ? communicator.send(message.data(), kBytes, DataType::Uint8, 1)
+                                                   : communicator.recv(message.data(), kBytes, DataType::Uint8, 0);
+      ASSERT_TRUE(done) << i << ": " << done.error().message;
+      if (communicator.rank() == 1 && i == kMessages / 3) fabric_.spoil(1, 1, FabricFault::Fails);
+      if (communicator.rank() == 0) continue;
+      ASSERT_TRUE(std::ranges::all_of(message, [i](std::byte each) { return each == static_cast<std::byte>(i); })) << i;
+      ++received;
+    }
+  });
+  EXPECT_EQ(received, kMessages);
+  EXPECT_THAT(path(1, 0), HasSubstr("lost: tcp;ofi_rxm fake_1"));
+}
+
+// A rank whose queue gives slowly what was told it takes all of that, and the other one has nothing to take.
+TEST_F(OfiRails, SettleOnceAllIsToldThatHasEnded) {
+  constexpr std::uint32_t kPuts = 40;
+  surround("2");
+  auto providers = find_providers(0).value();
+  test::AdapterEnd<OfiAdapter> a(OfiAdapter::open(std::move(providers[0]), 2, true).value());
+  test::AdapterEnd<OfiAdapter> b(OfiAdapter::open(std::move(providers[1]), 2, true).value());
+  ASSERT_TRUE(test::connect(a, b));
+  fabric_.spoil(0, 1, FabricFault::Fails);
+  Put put = a.put_to(b, 0, 64);
+  put.tells = 7;
+  std::uint32_t taken = 0;
+  ASSERT_TRUE(a.wait([&] {
+    b.poll();
+    if (taken < kPuts) taken += static_cast<std::uint32_t>(a.channel->put(std::span(&put, 1)).value());
+    return a.ended.size() == kPuts;
+  }));
+  ASSERT_LT(b.told.size(), kPuts);
+  ASSERT_TRUE(a.channel->pause() && b.channel->pause());
+  EXPECT_EQ(a.channel->tells(), kPuts);
+  EXPECT_TRUE(a.channel->settle(b.channel->tells()));
+  EXPECT_TRUE(b.wait([&] { return b.channel->settle(kPuts); }));
+  EXPECT_EQ(b.told.size(), kPuts);
+  EXPECT_TRUE(a.channel->reset()) << "nothing was lost, and nothing is opened anew";
 }
 
 TEST_F(OfiRails, GoOnWhereEachRankLosesAnotherOne) {
@@ -182,8 +238,8 @@ TEST_F(OfiRails, EndTheLinkWithTheLastOne) {
   const Status reduced = reduce(3);
   ASSERT_FALSE(reduced);
   EXPECT_EQ(reduced.error().code, ErrorCode::PeerLost);
-  EXPECT_THAT(reduced.error().message, AllOf(HasSubstr("no new connection within"), HasSubstr("tcp;ofi_rxm fake_0"),
-                                             HasSubstr("tcp;ofi_rxm fake_1")));
+  EXPECT_THAT(reduced.error().message, AllOf(HasSubstr("no new connection within"), HasSubstr("; tcp;ofi_rxm fake_0: "),
+                                             HasSubstr("; tcp;ofi_rxm fake_1: ")));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20 * kSlower));
 }
 
