@@ -23,7 +23,7 @@ constexpr std::int64_t kSteadyNs = 10'000 * kNsPerMs;
 }  // namespace
 
 void PutRecovery::on_lost(std::size_t rail, const Error& reason) {
-  if (waits_for_time() || state_ == State::Waiting) return;
+  if (state_ == State::Stopping || settles() || state_ == State::Waiting) return;
   port_.listen();
   reason_ = reason.message;
   leave_out(rail, reason_);
@@ -166,6 +166,14 @@ Error PutRecovery::lost(const std::string& why) const {
   return {ErrorCode::PeerLost, std::move(text)};
 }
 
+// Says what holds up channels that settle.
+std::string PutRecovery::awaited() const {
+  if (!settles()) return {};
+  if (!paused_) return ": the peer does not answer";
+  return receiver_.has(paused_->lanes) ? ": an endpoint is not closed, which links to other ranks use"
+                                       : ": a message has ended at the peer and has not come";
+}
+
 Status PutRecovery::step(std::vector<PutWord>& words) {
   if (connected()) {
     if (queues_.count_rails() == 1 || !brings_rails_back()) return {};
@@ -174,7 +182,7 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   }
   if (now_ns() - since_ns_ > limit_ms_ * kNsPerMs) {
     port_.listen();
-    return lost(fmt::format("{}, and no new connection within {} ms", reason_, limit_ms_));
+    return lost(fmt::format("{}, and no new connection within {} ms{}", reason_, limit_ms_, awaited()));
   }
   if (state_ == State::Stopping) WREATH_TRY(stop(words));
   if (settles()) WREATH_TRY(settle(words));
@@ -285,7 +293,10 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
   // Each end left out what the other one has: both try all again.
   if (joined == 0) {
     reason_ = "the two ends have no adapters in common that work";
-    for (Rail& rail : rails_) rail.left_out = false;
+    for (Rail& rail : rails_) {
+      rail.left_out = false;
+      if (rail.why.empty()) rail.why = "the peer has left it out";
+    }
     begin(attempt_ + 1);
     return {};
   }

@@ -38,7 +38,7 @@ class PutRecovery {
   // Returns whether the channels settle, for which the adapter must be polled.
   bool settles() const { return state_ == State::Settling; }
   // Returns whether time alone brings the next step.
-  bool waits_for_time() const { return state_ == State::Stopping || settles(); }
+  bool waits_for_time() const { return state_ == State::Stopping || (settles() && paused_); }
 
   // Returns the rails that carry messages as far as is known, a bit each. Any thread may ask.
   std::uint32_t working_rails() const { return working_.load(std::memory_order_relaxed); }
@@ -72,6 +72,7 @@ class PutRecovery {
   };
   void begin(std::uint32_t attempt);
   Error lost(const std::string& why) const;
+  std::string awaited() const;
   Status expect(const char* what, std::uint32_t attempt, bool again);
   Status stop(std::vector<PutWord>& words);
   Status settle(std::vector<PutWord>& words);

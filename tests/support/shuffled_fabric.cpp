@@ -140,12 +140,15 @@ bool submit(fid_ep* object, const Endpoint& endpoint, HeldWrite& write) {
   return endpoint.rma->writemsg(object, &write.message, write.flags) == 0;
 }
 
+int fail(Endpoint& endpoint, HeldWrite write) {
+  endpoint.queue->failures.push_back(write.message.context);
+  write.message.context = &endpoint.queue->late.emplace_back();
+  endpoint.late.push_back(write);
+  return 0;
+}
+
 void fail_held(Endpoint& endpoint) {
-  for (HeldWrite& write : endpoint.held) {
-    endpoint.queue->failures.push_back(write.message.context);
-    write.message.context = &endpoint.queue->late.emplace_back();
-    endpoint.late.push_back(write);
-  }
+  for (const HeldWrite& write : endpoint.held) fail(endpoint, write);
   endpoint.held.clear();
 }
 
@@ -156,11 +159,12 @@ ssize_t hold_write(fid_ep* object, const fi_msg_rma* message, std::uint64_t flag
     endpoint.late.push_back(hold(message, flags));
     return 0;
   }
+  FabricFault once = FabricFault::FailsOnce;
+  if (endpoint.domain->fault.compare_exchange_strong(once, FabricFault::None))
+    return fail(endpoint, hold(message, flags));
   if (endpoint.domain->fails()) {
     if (endpoint.queue->one_in(4)) return -FI_EIO;
-    endpoint.held.push_back(hold(message, flags));
-    fail_held(endpoint);
-    return 0;
+    return fail(endpoint, hold(message, flags));
   }
   if (endpoint.queue->armed) return endpoint.rma->writemsg(object, message, flags);
   if (endpoint.held.size() >= kMostHeld || endpoint.queue->one_in(16)) return -FI_EAGAIN;
@@ -186,7 +190,8 @@ ssize_t read_more(fid_cq* object, Queue& queue) {
   for (ssize_t i = 0; i < read; ++i) {
     void* const context = entries[static_cast<std::size_t>(i)].op_context;
     if (queue.is_late(context)) continue;
-    const bool ends_write = context != nullptr && queue.domain->fault != FabricFault::None;
+    const bool silent = queue.domain->fault == FabricFault::Silent;
+    const bool ends_write = context != nullptr && (silent || queue.domain->fails());
     if (ends_write && queue.domain->fails()) queue.failures.push_back(context);
     if (!ends_write) queue.waiting.push_back(entries[static_cast<std::size_t>(i)]);
   }

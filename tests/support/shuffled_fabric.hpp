@@ -8,9 +8,10 @@ namespace wreath::test {
 // An adapter may be spoilt in these ways. Puts that it had may arrive all the same, and those that fail may do so late.
 enum class FabricFault : int {
   None,
-  Fails,   // puts fail, and no endpoint can be opened
-  Gone,    // memory is not registered, either
-  Silent,  // nothing fails, ends or comes, also over new endpoints
+  FailsOnce,  // a put fails
+  Fails,      // puts fail, and no endpoint can be opened
+  Gone,       // memory is not registered, either
+  Silent,     // nothing fails, ends or comes, also over new endpoints
 };
 
 struct ShuffledFabric {

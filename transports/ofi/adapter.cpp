@@ -250,6 +250,7 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("{} is {} here and {} at the peer: set WREATH_OFI_PROVIDER alike", what, here, there)};
   };
+  if (!is_open()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is closed"};
   if (theirs.provider != address_.provider) return differs("the provider", address_.provider, theirs.provider);
   if (theirs.format != address_.format) return differs("the format of addresses", address_.format, theirs.format);
   const std::vector<std::byte>& own = address_.endpoint;
@@ -286,6 +287,7 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
   const bool empty = put.bytes == 0;
   const auto* const registration =
       reinterpret_cast<const Registration*>(empty ? blank_registration_ : put.registration);
+  if (registration->region == nullptr) return Error{ErrorCode::System, "memory was not registered"};
   OfiRequest& request = take_request();
   request.channel = &channel;
   request.number = put.number;
@@ -454,12 +456,11 @@ void OfiAdapter::go_on_mending() {
 // Peers know memory by its key, so all of it must be registered as they have heard.
 Status OfiAdapter::reopen() {
   if (mending_ || closing_.begun()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
-  if (endpoint_ != nullptr) return {};
   const auto misses = [](const auto& each) { return each->region == nullptr; };
   if (const std::lock_guard lock(mutex_); std::ranges::any_of(registrations_, misses)) {
     return Error{ErrorCode::Unavailable, describe() + ": memory was not registered while it was away"};
   }
-  return make_endpoint();
+  return endpoint_ == nullptr ? make_endpoint() : Status();
 }
 
 // Requests that have not ended stay until the adapter is destroyed.

@@ -12,7 +12,7 @@
 namespace wreath {
 namespace {
 
-// Puts end within this time where the peer polls, as it does when it hears of the pause.
+// Puts end within this time where the peer polls, as the progress thread of one in no call does now and then.
 constexpr std::int64_t kLongestDrainNs = 2000 * kNsPerMs;
 
 }  // namespace
@@ -69,14 +69,13 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   if (failure.empty() && request.tells) ++told_;
   if (!failure.empty()) {
     log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
-    failed_ = true;
     if (adapter_.mends() || !request.optional) {
       lose(fmt::format("a put of {} bytes failed: {}", request.bytes, failure), true);
       return take_loss(event);
     }
   }
   // After a pause this end has said what has ended.
-  if (state_ == State::Lost || state_ == State::Paused) return false;
+  if (state_ != State::Connected && state_ != State::Pausing) return false;
   event = {};
   event.channel = index_;
   event.number = request.number;
@@ -84,9 +83,9 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
 }
 
 void OfiChannel::lose(const std::string& why, bool failed) {
+  if (failed && is_busy()) failed_ = true;
   if (state_ != State::Connected) return;
   state_ = State::Lost;
-  failed_ = failed;
   loss_ = why;
 }
 

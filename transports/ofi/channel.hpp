@@ -60,13 +60,14 @@ class OfiChannel final : public Channel {
   bool on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event);
   // Takes note of a put of the peer that has told something.
   void on_told() { ++received_; }
-  // Loses a channel that is connected; `failed` says that it is its own doing.
+  // Loses a channel that is connected. `failed` says that what it has under way is lost, also where it pauses.
   void lose(const std::string& why, bool failed);
   // Says once that the channel is lost. Returns whether it made `event`.
   bool take_loss(PutEvent& event);
   // Forgets what the endpoint was to do, which is closed, and that a peer may have its address.
   void on_closed() {
     outstanding_ = reading_ = 0;
+    failed_ = false;
     if (state_ == State::Ready) state_ = State::Settled;
   }
   // Returns whether the channel may still be of use.

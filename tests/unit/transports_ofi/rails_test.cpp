@@ -133,13 +133,15 @@ TEST_F(OfiRails, OfThreeRanksGoOn) {
 }
 
 // Writes that failed here may have arrived there, may do so late, or never do.
-TEST_F(OfiRails, MayFailAtAnyTime) {
+class OfiRailsFault : public OfiRails, public ::testing::WithParamInterface<FabricFault> {};
+
+TEST_P(OfiRailsFault, MayComeAtAnyTime) {
   for (int round = 0; round < testing_support::rounds(12, 100); ++round) {
     make(2 + round % 2);
     ASSERT_TRUE(reduce(1));
     std::jthread spoiler([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(1'700 * round));
-      fabric_.spoil(round / 2 % 2, round / 4 % 2, FabricFault::Fails);
+      fabric_.spoil(round / 2 % 2, round / 4 % 2, GetParam());
     });
     const Status reduced = reduce(12);
     spoiler.join();
@@ -148,6 +150,8 @@ TEST_F(OfiRails, MayFailAtAnyTime) {
     memory_.clear();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(OfiRails, OfiRailsFault, ::testing::Values(FabricFault::FailsOnce, FabricFault::Fails));
 
 // A rank that only receives puts credit and the names of places.
 TEST_F(OfiRails, MayFailWhereOnlyCreditGoesOverThem) {
@@ -196,6 +200,54 @@ TEST_F(OfiRails, SettleOnceAllIsToldThatHasEnded) {
   EXPECT_TRUE(b.wait([&] { return b.channel->settle(kPuts); }));
   EXPECT_EQ(b.told.size(), kPuts);
   EXPECT_TRUE(a.channel->reset()) << "nothing was lost, and nothing is opened anew";
+}
+
+// An endpoint stays open after a loss while another channel has something under way there. Puts that end meanwhile
+// count no more: their peer was told how many did, and may close its own at any time.
+TEST_F(OfiRails, EndNoPutsAfterAPause) {
+  constexpr std::uint32_t kPuts = 20;
+  surround("2");
+  auto providers = find_providers(0).value();
+  test::AdapterEnd<OfiAdapter> a(OfiAdapter::open(std::move(providers[0]), 4, true).value());
+  test::AdapterEnd<OfiAdapter> b(OfiAdapter::open(std::move(providers[1]), 4, true).value());
+  ASSERT_TRUE(test::connect(a, b));
+  const auto busy = a.adapter->make_channel(64).value();
+  const auto ready = a.adapter->make_channel(64).value();
+  ASSERT_TRUE(busy->connect(b.channel->address()));
+  Put put = a.put_to(b, 0, 64);
+  put.tells = 7;
+  for (std::uint32_t taken = 0; taken < kPuts;) {
+    taken += static_cast<std::uint32_t>(a.channel->put(std::span(&put, 1)).value());
+  }
+  fabric_.spoil(0, 0, FabricFault::FailsOnce);
+  ASSERT_EQ(a.channel->put(std::span(&put, 1)).value(), 1U);
+  ASSERT_TRUE(a.wait([&] { return !a.lost.empty(); }));
+  ASSERT_TRUE(a.channel->pause());
+  EXPECT_EQ(a.channel->tells(), Channel::kUnknownTells);
+  const std::size_t ended = a.ended.size();
+  EXPECT_FALSE(a.channel->settle(0));
+  ASSERT_TRUE(a.wait([&] {
+    b.poll();
+    return b.told.size() >= kPuts;
+  }));
+  for (int i = 0; i < 200; ++i) {
+    a.poll();
+    b.poll();
+  }
+  EXPECT_EQ(a.ended.size(), ended);
+  EXPECT_FALSE(a.channel->settle(0));
+  ASSERT_TRUE(busy->pause());
+  EXPECT_EQ(busy->tells(), 0U) << "it is lost for another one's sake";
+  static_cast<void>(busy->settle(0));
+  EXPECT_TRUE(a.wait([&] { return a.channel->settle(0); }));
+  EXPECT_TRUE(a.adapter->usable());
+  EXPECT_FALSE(ready->connect(b.channel->address())) << "the peer may have the address of the old endpoint";
+  fabric_.spoil(0, 0, FabricFault::Gone);
+  const auto missing = a.adapter->register_memory(a.memory, false);
+  ASSERT_TRUE(missing) << "the other adapters have it";
+  EXPECT_FALSE(a.channel->reset()) << "this one has not";
+  a.adapter->deregister_memory(*missing);
+  EXPECT_TRUE(a.channel->reset());
 }
 
 TEST_F(OfiRails, GoOnWhereEachRankLosesAnotherOne) {
