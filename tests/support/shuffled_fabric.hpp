@@ -15,7 +15,8 @@ enum class FabricFault : int {
 };
 
 struct ShuffledFabric {
-  // Spoils an adapter of the rank that opened its adapters as the first, second and so on of those that are open.
+  // Spoils an adapter of the rank that opened its adapters as the first, second and so on of those that are open. Ranks
+  // that are threads do so in any order.
   void (*spoil)(int rank, int adapter, FabricFault fault) = nullptr;
 
   // Loads the library as a program would. It is null where that is not the stand-in.
