@@ -45,6 +45,7 @@ struct PutLimits {
   std::uint32_t told_bits = 32;  // a put tells a number of so many bits
   std::uint32_t rails = 1;       // so many adapters, each with these limits, share the puts of a message
   bool polled = false;           // puts that were taken go on only while poll() is called
+  bool shared = false;           // channels share what they go through: none of them is stopped alone
   // An adapter says within this time that a put has ended, or that its channel is lost. 0: it may take longer.
   std::int64_t silent_ms = 0;
 };
@@ -93,8 +94,20 @@ class Channel {
   // its events: a put that came here whole has told by then. Call it again, and poll(), until then. Peers' puts fail
   // from the first call on.
   virtual bool stop() = 0;
-  // Makes a stopped channel new: it has a new address, and waits for connect().
+  // Makes a channel new that was stopped, or is settled: it has a new address, and waits for connect().
   virtual Status reset() = 0;
+
+  // For a new connection, both ends take three steps where PutLimits::shared says so. Elsewhere stop() is all of them.
+
+  // Begins no more puts. Returns true once all have ended or are given up. Call it again, and poll(), until then.
+  virtual bool pause() { return stop(); }
+  // Returns how many puts that tell have ended at the peer since connect(), once pause() is over. kUnknownTells says
+  // that some may come late, or never.
+  static constexpr std::uint32_t kUnknownTells = ~0U;
+  virtual std::uint32_t tells() const { return 0; }
+  // Takes what the peer's tells() said. Returns true once nothing comes of what it has put. Call it again, and poll(),
+  // until then.
+  virtual bool settle(std::uint32_t /*peer_tells*/) { return true; }
 };
 
 // An adapter is one port of the network, for one communicator.

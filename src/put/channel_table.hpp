@@ -29,6 +29,12 @@ class ChannelTable {
   T* find(std::size_t index) const { return index < channels_.size() ? channels_[index] : nullptr; }
   // Returns whether there was a channel ever.
   bool was_used() const { return !channels_.empty(); }
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (T* const channel : channels_) {
+      if (channel != nullptr) visit(*channel);
+    }
+  }
   template <typename Test>
   bool any(Test test) const {
     return std::ranges::any_of(channels_, [&](const T* channel) { return channel != nullptr && test(*channel); });

@@ -37,7 +37,7 @@ PutLink::PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shap
       landings_(*port_, wires_.shape(), wires_, lanes_, queues_, options.waiting),
       sender_(*port_, wires_.shape(), wires_, lanes_, queues_, landings_),
       receiver_(*port_, wires_.shape(), lanes_, landings_),
-      recovery_(*port_, queues_, sender_, receiver_, options.reconnect_ms) {
+      recovery_(peer, *port_, queues_, sender_, receiver_, options.reconnect_ms) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) {
     lanes_.push_back(std::make_unique<PutLane>(*port_, wires_[i], wires_.shape()));
   }
@@ -134,7 +134,8 @@ void PutLink::take(std::size_t rail, const PutEvent& event) {
     case PutEvent::Kind::Ended: taken = take_ended(rail, event); break;
     case PutEvent::Kind::Told: taken = take_told(event.told); break;
     case PutEvent::Kind::Lost:
-      if (event.retryable) {
+      // Adapters whose channels are shared connect anew by themselves: with no other one there is nothing to try.
+      if (event.retryable && (queues_.count_rails() > 1 || !port_->limits().shared)) {
         recovery_.on_lost(rail, event.error);
       } else {
         port_->listen();
@@ -185,10 +186,12 @@ std::size_t PutLink::in_flight() const {
   return wires_.held_bytes(kPutHeaderBytes) + (mends ? sender_.unended_bytes() : 0);
 }
 
-// Returns whether the peer has all that was put, as far as this end knows.
+// Returns whether the peer has all that was put, as far as this end knows. Credit to a peer that has left is lost at
+// once where channels are shared.
 bool PutLink::idle() const {
-  return std::ranges::all_of(queues_.all(), [](const PutQueue& queue) { return queue.idle(); }) &&
-         (recovery_.connected() || sender_.unended_bytes() == 0);
+  const bool shared = port_->limits().shared;
+  const auto carries = [shared](const PutQueue& queue) { return shared ? queue.carries_messages() : !queue.idle(); };
+  return std::ranges::none_of(queues_.all(), carries) && (recovery_.connected() || sender_.unended_bytes() == 0);
 }
 
 bool PutLink::closing_loses_data() const {
@@ -200,7 +203,7 @@ bool PutLink::closing_loses_data() const {
 
 bool PutLink::needs_progress() const {
   if (broken_) return false;
-  if (recovery_.connected() && sender_.credit_waits()) return true;
+  if (recovery_.settles() || (recovery_.connected() && sender_.credit_waits())) return true;
   const bool polled = port_->limits().polled;
   return !std::ranges::all_of(queues_.all(),
                               [&](const PutQueue& queue) { return polled ? queue.idle() : queue.all_taken(); });
@@ -212,7 +215,7 @@ bool PutLink::finds_silence() {
   if (broken_ || !recovery_.connected()) return false;
   bool found = false;
   for (PutQueue& queue : queues_.all()) {
-    if (queue.idle() || !queue.is_silent(now_ns())) continue;
+    if (queue.idle() || !queue.is_silent(now_ns()) || (port_->limits().shared && !peer_polls(queue))) continue;
     // A process that was stopped may have events that it has not seen.
     found = true;
     if (!port_->poll() || broken_ || !queue.is_silent(now_ns())) continue;
@@ -222,6 +225,21 @@ bool PutLink::finds_silence() {
                                                         port_->adapter(queue.rail()).limits().silent_ms)});
   }
   return found;
+}
+
+// Puts over shared channels may not end while the peer does not poll. One that polls lets puts end over its other
+// rails, twice, with a while between.
+bool PutLink::peer_polls(PutQueue& silent) {
+  const std::uint32_t others = queues_.rails() & ~(1U << silent.rail());
+  bool ended = false;
+  bool idle = true;
+  for (const PutQueue* queue : queues_.used()) {
+    if ((others & 1U << queue->rail()) == 0) continue;
+    ended = ended || queue->has_ended_since(silent);
+    idle = idle && queue->idle();
+  }
+  if (!ended && idle) sender_.probe(others);
+  return ended && silent.confirm_silence(now_ns());
 }
 
 // Puts that the adapter did not take are tried again without an event. So is a message that waits for its place: it
@@ -279,6 +297,8 @@ Status PutLink::accept(PutWord word) {
   if (const auto* have = std::get_if<HaveSlots>(&word)) return sender_.on_slots(*have);
   if (auto* channels = std::get_if<NewChannels>(&word)) {
     WREATH_TRY(recovery_.on_new_channels(std::move(*channels)));
+  } else if (auto* paused = std::get_if<ChannelsPaused>(&word)) {
+    WREATH_TRY(recovery_.on_paused(std::move(*paused)));
   } else {
     WREATH_TRY(recovery_.on_ready(std::get<ChannelsReady>(word)));
   }

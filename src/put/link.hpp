@@ -67,6 +67,7 @@ class PutLink final : public Wire, private PutEventTaker {
   Status take_told(std::uint32_t bits);
   Status accept(PutWord word);
   bool finds_silence();
+  bool peer_polls(PutQueue& silent);
   bool idle() const;
   Error explain(const Error& error) const;
   void fail(const Error& error);

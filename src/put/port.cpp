@@ -24,6 +24,7 @@ PutLimits of_all(const std::vector<std::unique_ptr<Adapter>>& adapters) {
     all.outstanding = std::min(all.outstanding, each.outstanding);
     all.told_bits = std::min(all.told_bits, each.told_bits);
     all.polled = all.polled || each.polled;
+    all.shared = all.shared || each.shared;
   }
   all.rails = static_cast<std::uint32_t>(adapters.size());
   all.ordered = all.ordered && all.rails == 1;
@@ -81,16 +82,19 @@ Result<std::unique_ptr<Channel>> PutPort::make_channel(std::size_t rail, std::ui
   if (!channel) return channel;
   std::vector<PutEventTaker*>& takers = rails_[rail]->takers;
   const std::size_t index = (*channel)->index();
-  if (events_of_all_ && takers.empty()) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(events_of_all_.get(), EPOLL_CTL_ADD, adapter(rail).descriptor(), &event) != 0) {
-      return os_error("wait for several adapters", errno);
-    }
-  }
+  WREATH_TRY(watch(rail));
   if (takers.size() <= index) takers.resize(index + 1);
   takers[index] = &taker;
   return channel;
+}
+
+Status PutPort::watch(std::size_t rail) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  const bool watches = !events_of_all_ ||
+                       ::epoll_ctl(events_of_all_.get(), EPOLL_CTL_ADD, adapter(rail).descriptor(), &event) == 0 ||
+                       errno == EEXIST;
+  return watches ? Status() : os_error("wait for several adapters", errno);
 }
 
 void PutPort::remove(std::size_t rail, const Channel& channel) { rails_[rail]->takers[channel.index()] = nullptr; }

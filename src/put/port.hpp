@@ -84,6 +84,8 @@ class PutPort {
   // Makes a channel whose events `taker` gets, until remove().
   Result<std::unique_ptr<Channel>> make_channel(std::size_t rail, std::uint32_t tells, PutEventTaker& taker);
   void remove(std::size_t rail, const Channel& channel);
+  // Lets descriptor() tell of the adapter, whose own descriptor may be a new one.
+  Status watch(std::size_t rail);
   // Gives all events that have come to their links, those of the caller and of others.
   Status poll();
   // Becomes readable when an event of any adapter has come after arm().

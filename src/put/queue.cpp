@@ -43,7 +43,9 @@ void PutQueue::add(const Put& put, const PutOwner& owner, bool awaited) {
 void PutQueue::count_ended(Owner& put) {
   put.ended = true;
   ++ended_;
-  if (port_->rails() > 1) port_->shares().on_ended(rail_, put.bytes, now_ns());
+  if (port_->rails() == 1) return;
+  ended_ns_ = now_ns();
+  port_->shares().on_ended(rail_, put.bytes, ended_ns_);
 }
 
 // The last put reports. So all puts are known to have ended in the end, and an adapter that is full says when it no
@@ -72,9 +74,16 @@ bool PutQueue::is_silent(std::int64_t now_ns) {
   if (idle() || ended_ != ended_then_ || asked_ns_ == 0) {
     ended_then_ = ended_;
     asked_ns_ = idle() ? 0 : now_ns;
+    was_silent_ = false;
     return false;
   }
-  return silent_ms_ > 0 && now_ns - asked_ns_ > silent_ms_ * kNsPerMs;
+  return silent_ms_ > 0 && now_ns > silent_from_ns();
+}
+
+bool PutQueue::confirm_silence(std::int64_t now_ns) {
+  if (std::exchange(was_silent_, true)) return true;
+  asked_ns_ = now_ns;
+  return false;
 }
 
 bool PutQueue::carries_messages() const {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/clock.hpp"
 #include "src/put/port.hpp"
 
 namespace wreath {
@@ -49,6 +50,10 @@ class PutQueue {
   // Returns whether puts are outstanding, and none has ended for as long as the adapter may be silent. The caller asks
   // now and then, since the time counts from question to question.
   bool is_silent(std::int64_t now_ns);
+  // Returns whether a put has ended since this one's queue was found silent.
+  bool has_ended_since(const PutQueue& silent) const { return ended_ns_ > silent.silent_from_ns(); }
+  // Asks once more after as long a silence. Returns whether this was the second time.
+  bool confirm_silence(std::int64_t now_ns);
   // Returns whether puts of messages have not ended. What else was put, as credit, is of no use to a peer that left.
   bool carries_messages() const;
   // Forgets all puts, for a channel that was reset. Numbers go on.
@@ -61,6 +66,7 @@ class PutQueue {
     bool ended = false;
   };
   void count_ended(Owner& put);
+  std::int64_t silent_from_ns() const { return asked_ns_ + silent_ms_ * kNsPerMs; }
   Owner& owner_of(std::uint64_t number) { return owners_[number % owners_.size()]; }
   const Owner& owner_of(std::uint64_t number) const { return owners_[number % owners_.size()]; }
 
@@ -77,6 +83,8 @@ class PutQueue {
   std::uint64_t ended_ = 0;       // puts that have ended so far
   std::uint64_t ended_then_ = 0;  // at the last question whose answer was another
   std::int64_t asked_ns_ = 0;     // when that was
+  std::int64_t ended_ns_ = 0;     // the last end, where there are several rails
+  bool was_silent_ = false;       // since then, and was asked about again
 };
 
 template <typename Each>

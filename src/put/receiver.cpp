@@ -113,6 +113,12 @@ Result<const std::byte*> PutReceiver::data_of(const PutLane& lane, const PutHead
                   fmt::format("and its {} bytes landed where no place was named", header.bytes), header.lane);
 }
 
+bool PutReceiver::has(std::span<const LanePosition> ended) const {
+  return std::ranges::all_of(ended, [this](const LanePosition& at) {
+    return static_cast<std::int32_t>(lanes_[at.lane]->wire.received.end() - at.expected) >= 0;
+  });
+}
+
 std::vector<LanePosition> PutReceiver::begin_again() {
   std::vector<LanePosition> positions;
   for (const auto& lane : lanes_) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/put/landings.hpp"
@@ -22,6 +23,8 @@ class PutReceiver {
   Result<std::size_t> on_told(const Told& told);
   // Returns the slots that the peer wants, and makes them where there are none.
   Result<HaveSlots> on_want(const WantSlots& word);
+  // Returns whether the messages are here as a whole that the peer's puts have brought, as it says.
+  bool has(std::span<const LanePosition> ended) const;
   // Says how far the lanes are that have slots. Forgets the parts of messages that are not published: the peer puts
   // them again. The peer knows of all that was consumed then.
   std::vector<LanePosition> begin_again();

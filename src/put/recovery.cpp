@@ -23,7 +23,7 @@ constexpr std::int64_t kSteadyNs = 10'000 * kNsPerMs;
 }  // namespace
 
 void PutRecovery::on_lost(std::size_t rail, const Error& reason) {
-  if (state_ == State::Stopping || state_ == State::Waiting) return;
+  if (state_ == State::Stopping || settles() || state_ == State::Waiting) return;
   port_.listen();
   reason_ = reason.message;
   leave_out(rail, reason_);
@@ -96,9 +96,9 @@ void PutRecovery::use_rails() {
     if ((before & bit) == (used & bit)) continue;
     if ((used & bit) != 0) {
       rails_[rail].why.clear();
-      log_warning("{}: the adapter is back, and carries messages again", port_.name(rail));
+      log_warning("{} to rank {}: the adapter is back, and carries messages again", port_.name(rail), peer_);
     } else {
-      log_warning("{}: the adapter is lost: {}; its messages go over {}", port_.name(rail),
+      log_warning("{} to rank {}: the adapter is lost: {}; its messages go over {}", port_.name(rail), peer_,
                   rails_[rail].why.empty() ? "the peer has left it out" : rails_[rail].why, port_.describe(used));
     }
   }
@@ -116,20 +116,31 @@ void PutRecovery::begin(std::uint32_t attempt) {
   attempt_ = attempt;
   state_ = State::Stopping;
   peer_ready_ = false;
+  paused_.reset();
   theirs_.reset();
 }
 
-Status PutRecovery::on_new_channels(NewChannels word) {
-  const auto ahead = static_cast<std::int32_t>(word.attempt - attempt_);
-  const bool expected = !connected() && !theirs_;
-  if (ahead != 1 && !(ahead == 0 && expected)) {
+// Takes note of a word about an attempt, the next one or this one, of which there is no such word yet.
+Status PutRecovery::expect(const char* what, std::uint32_t attempt, bool again) {
+  const auto ahead = static_cast<std::int32_t>(attempt - attempt_);
+  if (ahead != 1 && (ahead != 0 || connected() || again)) {
     return Error{ErrorCode::Mismatch,
-                 fmt::format("word: new channels of attempt {}, at attempt {} here", word.attempt, attempt_)};
+                 fmt::format("word: {} of attempt {}, at attempt {} here", what, attempt, attempt_)};
   }
-  if (ahead == 1) {
-    if (reason_.empty()) reason_ = "the peer lost its channels";
-    begin(word.attempt);
-  }
+  if (ahead == 0) return {};
+  if (reason_.empty()) reason_ = "the peer lost its channels";
+  begin(attempt);
+  return {};
+}
+
+Status PutRecovery::on_paused(ChannelsPaused word) {
+  WREATH_TRY(expect("channels that pause", word.attempt, paused_.has_value()));
+  paused_ = std::move(word);
+  return {};
+}
+
+Status PutRecovery::on_new_channels(NewChannels word) {
+  WREATH_TRY(expect("new channels", word.attempt, theirs_.has_value()));
   theirs_ = std::move(word);
   return {};
 }
@@ -147,8 +158,20 @@ Status PutRecovery::on_ready(const ChannelsReady& word) {
 }
 
 Error PutRecovery::lost(const std::string& why) const {
-  const std::string& trouble = port_.trouble();
-  return {ErrorCode::PeerLost, fmt::format("{}{}{}", why, trouble.empty() ? "" : "; ", trouble)};
+  std::string text = why;
+  for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
+    if (!rails_[rail].why.empty()) text += fmt::format("; {}: {}", port_.name(rail), rails_[rail].why);
+  }
+  if (!port_.trouble().empty()) text += "; " + port_.trouble();
+  return {ErrorCode::PeerLost, std::move(text)};
+}
+
+// Says what holds up channels that settle.
+std::string PutRecovery::awaited() const {
+  if (!settles()) return {};
+  if (!paused_) return ": the peer does not answer";
+  return receiver_.has(paused_->lanes) ? ": an endpoint is not closed, which links to other ranks use"
+                                       : ": a message has ended at the peer and has not come";
 }
 
 Status PutRecovery::step(std::vector<PutWord>& words) {
@@ -159,12 +182,14 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   }
   if (now_ns() - since_ns_ > limit_ms_ * kNsPerMs) {
     port_.listen();
-    return lost(fmt::format("{}, and no new connection within {} ms", reason_, limit_ms_));
+    return lost(fmt::format("{}, and no new connection within {} ms{}", reason_, limit_ms_, awaited()));
   }
-  if (state_ == State::Stopping) WREATH_TRY(stop_and_reset(words));
+  if (state_ == State::Stopping) WREATH_TRY(stop(words));
+  if (settles()) WREATH_TRY(settle(words));
   if (state_ == State::Waiting && theirs_) WREATH_TRY(join(words));
   if (state_ == State::Joining && peer_ready_) {
     state_ = State::Connected;
+    paused_.reset();
     theirs_.reset();
     prove_where_none_is();
     use_rails();
@@ -174,12 +199,30 @@ Status PutRecovery::step(std::vector<PutWord>& words) {
   return {};
 }
 
-// Messages that came over the old channels count, so all are taken before this end says where it is.
-Status PutRecovery::stop_and_reset(std::vector<PutWord>& words) {
+Status PutRecovery::stop(std::vector<PutWord>& words) {
   bool stopped = true;
-  for (PutQueue& queue : queues_.all()) stopped = queue.channel().stop() && stopped;
+  for (PutQueue& queue : queues_.all()) stopped = queue.channel().pause() && stopped;
   WREATH_TRY(port_.poll());
   if (!stopped || now_ns() < not_before_ns_) return {};
+  state_ = State::Settling;
+  if (!port_.limits().shared) return {};
+  ChannelsPaused word{attempt_, {}, sender_.ended()};
+  for (const PutQueue& queue : queues_.all()) word.tells.push_back(queue.channel().tells());
+  words.emplace_back(std::move(word));
+  return {};
+}
+
+// Messages that came over the old channels count, so all are taken before this end says where it is.
+Status PutRecovery::settle(std::vector<PutWord>& words) {
+  if (port_.limits().shared) {
+    WREATH_TRY(port_.poll());
+    if (!paused_ || !receiver_.has(paused_->lanes)) return {};
+    bool settled = true;
+    for (std::size_t i = 0; i < queues_.all().size(); ++i) {
+      settled = queues_.all()[i].channel().settle(paused_->tells[i]) && settled;
+    }
+    if (!settled) return {};
+  }
   NewChannels word{attempt_, {}, {}};
   named_ = 0;
   for (std::size_t rail = 0; rail < queues_.count_rails(); ++rail) {
@@ -205,6 +248,7 @@ Status PutRecovery::reset(std::size_t rail, ChannelAddresses& addresses) {
     addresses.emplace_back();
     if (rails_[rail].left_out || !done) continue;
     done = queue.channel().reset();
+    if (done) done = port_.watch(rail);
     if (done) addresses.back() = queue.channel().address();
   }
   if (done) return {};
@@ -249,7 +293,10 @@ Status PutRecovery::join(std::vector<PutWord>& words) {
   // Each end left out what the other one has: both try all again.
   if (joined == 0) {
     reason_ = "the two ends have no adapters in common that work";
-    for (Rail& rail : rails_) rail.left_out = false;
+    for (Rail& rail : rails_) {
+      rail.left_out = false;
+      if (rail.why.empty()) rail.why = "the peer has left it out";
+    }
     begin(attempt_ + 1);
     return {};
   }

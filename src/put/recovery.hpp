@@ -1,5 +1,6 @@
 // A link whose channels were lost makes new connections of them. Both ends stop and reset their channels, name the new
-// ones to each other by a word, connect, and say that they are ready: a put before that would find nobody.
+// ones to each other by a word, connect, and say that they are ready: a put before that would find nobody. Channels
+// that cannot be stopped alone (PutLimits::shared) pause first, and each end says what must still come at the other.
 //
 // Either end may begin, and both may at once: the higher attempt counts.
 //
@@ -26,15 +27,18 @@ namespace wreath {
 class PutRecovery {
  public:
   // The link gives up `limit_ms` after it lost its channels.
-  PutRecovery(PutPort& port, PutQueues& queues, PutSender& sender, PutReceiver& receiver, std::int64_t limit_ms)
-      : port_(port), queues_(queues), sender_(sender), receiver_(receiver), limit_ms_(limit_ms) {}
+  PutRecovery(Rank peer, PutPort& port, PutQueues& queues, PutSender& sender, PutReceiver& receiver,
+              std::int64_t limit_ms)
+      : peer_(peer), port_(port), queues_(queues), sender_(sender), receiver_(receiver), limit_ms_(limit_ms) {}
 
   // Returns whether the channels work, as far as this end knows.
   bool connected() const { return state_ == State::Connected; }
   // Returns whether the peer waits for this end.
-  bool peer_waits() const { return !connected() && theirs_.has_value(); }
+  bool peer_waits() const { return !connected() && (theirs_.has_value() || paused_.has_value()); }
+  // Returns whether the channels settle, for which the adapter must be polled.
+  bool settles() const { return state_ == State::Settling; }
   // Returns whether time alone brings the next step.
-  bool waits_for_time() const { return state_ == State::Stopping; }
+  bool waits_for_time() const { return state_ == State::Stopping || (settles() && paused_); }
 
   // Returns the rails that carry messages as far as is known, a bit each. Any thread may ask.
   std::uint32_t working_rails() const { return working_.load(std::memory_order_relaxed); }
@@ -46,6 +50,7 @@ class PutRecovery {
   // Take words of the peer. Mismatch names a word that comes at the wrong time.
   Status on_new_channels(NewChannels word);
   Status on_ready(const ChannelsReady& word);
+  Status on_paused(ChannelsPaused word);
   // Does what can be done without waiting, and adds words for the peer. Returns PeerLost when it gives up.
   Status step(std::vector<PutWord>& words);
 
@@ -53,6 +58,7 @@ class PutRecovery {
   enum class State : std::uint8_t {
     Connected,
     Stopping,  // until the adapter has let go of all memory, and a while has passed
+    Settling,  // until nothing comes of what the peer has put
     Waiting,   // for the peer's new channels
     Joining,   // until the peer is ready, too
   };
@@ -66,7 +72,10 @@ class PutRecovery {
   };
   void begin(std::uint32_t attempt);
   Error lost(const std::string& why) const;
-  Status stop_and_reset(std::vector<PutWord>& words);
+  std::string awaited() const;
+  Status expect(const char* what, std::uint32_t attempt, bool again);
+  Status stop(std::vector<PutWord>& words);
+  Status settle(std::vector<PutWord>& words);
   Status reset(std::size_t rail, ChannelAddresses& addresses);
   Status join(std::vector<PutWord>& words);
   Status connect(std::size_t rail);
@@ -77,6 +86,7 @@ class PutRecovery {
   void leave_out(std::size_t rail, const std::string& why);
   bool brings_rails_back();
 
+  const Rank peer_;
   PutPort& port_;
   PutQueues& queues_;
   PutSender& sender_;
@@ -86,10 +96,11 @@ class PutRecovery {
   std::uint32_t attempt_ = 0;
   bool works_ = true;  // the channels of this attempt have worked
   bool peer_ready_ = false;
-  std::optional<NewChannels> theirs_;  // of this attempt
-  std::string reason_;                 // of the last loss
-  std::int64_t since_ns_ = 0;          // of the first loss after which no channel has worked
-  std::int64_t not_before_ns_ = 0;     // of the next attempt
+  std::optional<ChannelsPaused> paused_;  // of this attempt, as the next one
+  std::optional<NewChannels> theirs_;
+  std::string reason_;              // of the last loss
+  std::int64_t since_ns_ = 0;       // of the first loss after which no channel has worked
+  std::int64_t not_before_ns_ = 0;  // of the next attempt
   std::int64_t pause_ns_ = 0;
   std::array<Rail, kMostRails> rails_;
   std::uint32_t named_ = 0;     // the rails with new channels at this end, a bit each

@@ -297,6 +297,14 @@ Status PutSender::on_slots(const HaveSlots& slots) {
   return {};
 }
 
+std::vector<LanePosition> PutSender::ended() const {
+  std::vector<LanePosition> positions;
+  for (const auto& lane : lanes_) {
+    positions.push_back({lane->wire.send.lane, lane->wire.sent.begin(), lane->ended});
+  }
+  return positions;
+}
+
 Status PutSender::resume(std::span<const LanePosition> positions) {
   landings_.begin_again();
   std::vector<bool> named(lanes_.size());

@@ -36,6 +36,8 @@ class PutSender {
   Status on_credit(const Told& told);
   // Takes the peer's slots. Returns Mismatch where others are known.
   Status on_slots(const HaveSlots& slots);
+  // Returns the messages of each lane whose puts have ended.
+  std::vector<LanePosition> ended() const;
   // Lets all messages be put again that the peer does not have, over new channels. Returns Mismatch for positions that
   // no correct peer has, and PeerLost where a message is gone.
   Status resume(std::span<const LanePosition> positions);

@@ -9,7 +9,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint32_t kVersion = 0x03505257;  // "WRP", version 3
-enum class WordKind : std::uint8_t { Want = 1, Have = 2, Channels = 3, Ready = 4 };
+enum class WordKind : std::uint8_t { Want = 1, Have = 2, Channels = 3, Ready = 4, Paused = 5 };
 static_assert(kMostChannels * (kMostAddressBytes + 2) + 32 * 10 + 16 <= 8 * 1024, "a word is longer than 8 KiB");
 
 Error mismatch(std::string what) { return {ErrorCode::Mismatch, std::move(what)}; }
@@ -43,13 +43,15 @@ Result<RailMemories> read_memories(Reader& reader) {
   return memories;
 }
 
-Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
+Status read_channel_count(Reader& reader, std::size_t expected) {
   const auto count = reader.number<std::uint8_t>();
-  if (reader.ok() && count != expected) {
-    return mismatch(
-        fmt::format("it names {} channels, and there are {} here; WREATH_IB_QUEUE_PAIRS is the same at all ranks",
-                    count, expected));
-  }
+  if (!reader.ok() || count == expected) return {};
+  return mismatch(fmt::format(
+      "it names {} channels, and there are {} here; WREATH_IB_QUEUE_PAIRS is the same at all ranks", count, expected));
+}
+
+Result<ChannelAddresses> read_channels(Reader& reader, std::size_t expected) {
+  WREATH_TRY(read_channel_count(reader, expected));
   ChannelAddresses channels;
   for (std::size_t i = 0; i < expected; ++i) {
     const auto bytes = reader.number<std::uint16_t>();
@@ -88,12 +90,8 @@ Result<PutWord> read_slots(Reader& reader, WordKind kind, std::uint16_t lanes) {
   return PutWord(std::move(have));
 }
 
-Result<PutWord> read_new_channels(Reader& reader, std::size_t channels, std::uint16_t lanes) {
-  NewChannels word;
-  word.attempt = reader.number<std::uint32_t>();
-  auto addresses = read_channels(reader, channels);
-  if (!addresses) return addresses.error();
-  word.channels = *std::move(addresses);
+Result<std::vector<LanePosition>> read_positions(Reader& reader, std::uint16_t lanes) {
+  std::vector<LanePosition> positions;
   const auto count = reader.number<std::uint8_t>();
   if (count > lanes) return mismatch(fmt::format("it names {} lanes of {}", count, lanes));
   std::vector<bool> seen(lanes);
@@ -103,8 +101,31 @@ Result<PutWord> read_new_channels(Reader& reader, std::size_t channels, std::uin
     if (seen[*lane]) return mismatch(fmt::format("it names lane {} twice", *lane));
     seen[*lane] = true;
     const auto consumed = reader.number<std::uint32_t>();
-    word.lanes.push_back({*lane, consumed, reader.number<std::uint32_t>()});
+    positions.push_back({*lane, consumed, reader.number<std::uint32_t>()});
   }
+  return positions;
+}
+
+Result<PutWord> read_new_channels(Reader& reader, std::size_t channels, std::uint16_t lanes) {
+  NewChannels word;
+  word.attempt = reader.number<std::uint32_t>();
+  auto addresses = read_channels(reader, channels);
+  if (!addresses) return addresses.error();
+  word.channels = *std::move(addresses);
+  auto positions = read_positions(reader, lanes);
+  if (!positions) return positions.error();
+  word.lanes = *std::move(positions);
+  return PutWord(std::move(word));
+}
+
+Result<PutWord> read_paused(Reader& reader, std::size_t channels, std::uint16_t lanes) {
+  ChannelsPaused word;
+  word.attempt = reader.number<std::uint32_t>();
+  WREATH_TRY(read_channel_count(reader, channels));
+  for (std::size_t i = 0; i < channels; ++i) word.tells.push_back(reader.number<std::uint32_t>());
+  auto positions = read_positions(reader, lanes);
+  if (!positions) return positions.error();
+  word.lanes = *std::move(positions);
   return PutWord(std::move(word));
 }
 
@@ -115,8 +136,9 @@ Result<PutWord> read_word(Reader& reader, std::size_t channels, std::uint16_t la
     case WordKind::Have: return read_slots(reader, static_cast<WordKind>(kind), lanes);
     case WordKind::Channels: return read_new_channels(reader, channels, lanes);
     case WordKind::Ready: return PutWord(ChannelsReady{reader.number<std::uint32_t>()});
+    case WordKind::Paused: return read_paused(reader, channels, lanes);
   }
-  return mismatch(fmt::format("its kind is {}, must be 1 to {}", kind, static_cast<int>(WordKind::Ready)));
+  return mismatch(fmt::format("its kind is {}, must be 1 to {}", kind, static_cast<int>(WordKind::Paused)));
 }
 
 struct WordWriter {
@@ -124,6 +146,14 @@ struct WordWriter {
   void kind(WordKind kind) const { writer.number(static_cast<std::uint8_t>(kind)); }
   void lane(std::uint16_t lane) const { writer.number(static_cast<std::uint8_t>(lane)); }
   void flag(bool flag) const { writer.number(static_cast<std::uint8_t>(flag)); }
+  void positions(const std::vector<LanePosition>& lanes) const {
+    writer.number(static_cast<std::uint8_t>(lanes.size()));
+    for (const LanePosition& each : lanes) {
+      lane(each.lane);
+      writer.number(each.consumed);
+      writer.number(each.expected);
+    }
+  }
 
   void operator()(const WantSlots& word) const {
     kind(WordKind::Want);
@@ -142,16 +172,18 @@ struct WordWriter {
     kind(WordKind::Channels);
     writer.number(word.attempt);
     write(writer, word.channels);
-    writer.number(static_cast<std::uint8_t>(word.lanes.size()));
-    for (const LanePosition& each : word.lanes) {
-      lane(each.lane);
-      writer.number(each.consumed);
-      writer.number(each.expected);
-    }
+    positions(word.lanes);
   }
   void operator()(const ChannelsReady& word) const {
     kind(WordKind::Ready);
     writer.number(word.attempt);
+  }
+  void operator()(const ChannelsPaused& word) const {
+    kind(WordKind::Paused);
+    writer.number(word.attempt);
+    writer.number(static_cast<std::uint8_t>(word.tells.size()));
+    for (const std::uint32_t each : word.tells) writer.number(each);
+    positions(word.lanes);
   }
 };
 

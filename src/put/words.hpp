@@ -46,6 +46,13 @@ struct LanePosition {
   std::uint32_t consumed = 0;
   std::uint32_t expected = 0;
 };
+// The puts of this end are over, for the `attempt`th time, and it says of each channel what Channel::tells() does. All
+// messages before `expected` of a lane have ended, so they must come.
+struct ChannelsPaused {
+  std::uint32_t attempt = 0;
+  std::vector<std::uint32_t> tells;
+  std::vector<LanePosition> lanes;
+};
 // The channels are new, for the `attempt`th time. All lanes that have slots are named. A channel of a rail that this
 // end leaves out has no address.
 struct NewChannels {
@@ -57,7 +64,7 @@ struct NewChannels {
 struct ChannelsReady {
   std::uint32_t attempt = 0;
 };
-using PutWord = std::variant<WantSlots, HaveSlots, NewChannels, ChannelsReady>;
+using PutWord = std::variant<WantSlots, HaveSlots, NewChannels, ChannelsReady, ChannelsPaused>;
 
 Offer encode_offer(const PutOffer& offer);
 // Returns Mismatch with what is wrong where this is no offer of `channels` channels for each of its rails.

@@ -30,6 +30,10 @@ void try_word(std::span<const std::byte> bytes, std::size_t channels) {
     for (const wreath::LanePosition& at : fresh->lanes) require(at.lane < kLanes);
     for (const auto& address : fresh->channels) require(address.size() <= wreath::kMostAddressBytes);
   }
+  if (const auto* paused = std::get_if<wreath::ChannelsPaused>(&*word)) {
+    require(paused->tells.size() == channels && paused->lanes.size() <= kLanes);
+    for (const wreath::LanePosition& at : paused->lanes) require(at.lane < kLanes);
+  }
   require_same(wreath::encode_word(*word), bytes);
 }
 

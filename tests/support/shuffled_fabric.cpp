@@ -3,6 +3,11 @@
 //
 // One thread at a time uses an endpoint and its queue: a program that uses the queue of an endpoint which is being
 // closed is ended. The tables of all of them are behind a lock.
+//
+// With SHUFFLED_FABRIC_ADAPTERS=N the first adapter of the provider is offered N times, as fake_0, fake_1 and so on,
+// and each may be spoilt.
+#include "tests/support/shuffled_fabric.hpp"
+
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -17,14 +22,38 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/named_adapter.hpp"
+
 namespace {
+
+using wreath::test::FabricFault;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSpoilt = 4711;  // the provider's number of a failure
+// Writes that have failed are made so long while their endpoint is being closed.
+constexpr auto kLateWrites = std::chrono::milliseconds(20);
+
+// An adapter of a rank, which opens all of its adapters by one thread.
+struct Domain {
+  fi_ops_domain* real = nullptr;
+  fi_ops* object = nullptr;
+  fi_ops_mr* memory = nullptr;
+  int adapter = 0;
+  int rank = 0;
+  std::thread::id thread;
+  std::atomic<FabricFault> fault = FabricFault::None;
+  bool fails() const { return fault == FabricFault::Fails || fault == FabricFault::Gone; }
+};
 
 struct HeldWrite {
   iovec piece;
@@ -40,25 +69,36 @@ struct Endpoint {
   fi_ops_rma* rma = nullptr;  // the real ones
   fi_ops* object = nullptr;
   Queue* queue = nullptr;
+  Domain* domain = nullptr;
   std::vector<HeldWrite> held;
+  std::vector<HeldWrite> late;  // their user thinks that they have failed
 };
 
 struct Queue {
   fi_ops_cq* real = nullptr;
+  Domain* domain = nullptr;
   std::mt19937 random;
+  std::vector<void*> failures;   // the contexts of writes
+  std::deque<fi_context2> late;  // contexts of those, for the provider
+  bool silent = false;           // what came before its adapter fell silent was read
+  fid* object = nullptr;
   std::vector<fid_ep*> endpoints;
   std::vector<fi_cq_data_entry> waiting;
   std::atomic<int> closing = 0;  // so many of the endpoints are being closed
   bool armed = false;            // its user sleeps if the next read gives nothing, so nothing is held back
   bool one_in(std::uint32_t n) { return random() % n == 0; }
+  bool is_late(const void* context) const {
+    return std::ranges::any_of(late, [context](const fi_context2& each) { return &each == context; });
+  }
 };
 
 struct Tables {
   std::mutex mutex;
   std::map<fid_ep*, std::unique_ptr<Endpoint>> endpoints;
   std::map<fid*, std::unique_ptr<Queue>> queues;
+  std::map<fid*, std::unique_ptr<Domain>> domains;
   fi_ops_fabric* fabric = nullptr;
-  fi_ops_domain* domain = nullptr;
+  std::string name;  // of the adapter that is offered several times
 };
 
 Tables& tables() {
@@ -77,6 +117,11 @@ Queue* queue_of(fid* object) {
   return found == tables().queues.end() ? nullptr : found->second.get();
 }
 
+Domain& domain_of(fid_domain* domain) {
+  const std::lock_guard lock(tables().mutex);
+  return *tables().domains.at(&domain->fid);
+}
+
 // A provider reads its endpoints when their queue is used.
 void expect_no_closing(const Queue& queue, const char* function) {
   if (queue.closing == 0) return;
@@ -84,39 +129,100 @@ void expect_no_closing(const Queue& queue, const char* function) {
   std::abort();
 }
 
+HeldWrite hold(const fi_msg_rma* message, std::uint64_t flags) {
+  return {message->msg_iov[0], message->desc[0], message->rma_iov[0], *message, flags};
+}
+
+bool submit(fid_ep* object, const Endpoint& endpoint, HeldWrite& write) {
+  write.message.msg_iov = &write.piece;
+  write.message.desc = &write.description;
+  write.message.rma_iov = &write.target;
+  return endpoint.rma->writemsg(object, &write.message, write.flags) == 0;
+}
+
+int fail(Endpoint& endpoint, HeldWrite write) {
+  endpoint.queue->failures.push_back(write.message.context);
+  write.message.context = &endpoint.queue->late.emplace_back();
+  endpoint.late.push_back(write);
+  return 0;
+}
+
+void fail_held(Endpoint& endpoint) {
+  for (const HeldWrite& write : endpoint.held) fail(endpoint, write);
+  endpoint.held.clear();
+}
+
 ssize_t hold_write(fid_ep* object, const fi_msg_rma* message, std::uint64_t flags) {
   constexpr std::size_t kMostHeld = 64;
   Endpoint& endpoint = endpoint_of(object);
+  if (endpoint.domain->fault == FabricFault::Silent) {
+    endpoint.late.push_back(hold(message, flags));
+    return 0;
+  }
+  FabricFault once = FabricFault::FailsOnce;
+  if (endpoint.domain->fault.compare_exchange_strong(once, FabricFault::None))
+    return fail(endpoint, hold(message, flags));
+  if (endpoint.domain->fails()) {
+    if (endpoint.queue->one_in(4)) return -FI_EIO;
+    return fail(endpoint, hold(message, flags));
+  }
   if (endpoint.queue->armed) return endpoint.rma->writemsg(object, message, flags);
   if (endpoint.held.size() >= kMostHeld || endpoint.queue->one_in(16)) return -FI_EAGAIN;
-  endpoint.held.push_back({message->msg_iov[0], message->desc[0], message->rma_iov[0], *message, flags});
+  endpoint.held.push_back(hold(message, flags));
   return 0;
 }
 
 void submit_some(Queue& queue) {
   for (fid_ep* const object : queue.endpoints) {
     Endpoint& endpoint = endpoint_of(object);
+    if (queue.domain->fails()) fail_held(endpoint);
     std::ranges::shuffle(endpoint.held, queue.random);
-    std::erase_if(endpoint.held, [&](HeldWrite& write) {
-      if (queue.one_in(4)) return false;
-      write.message.msg_iov = &write.piece;
-      write.message.desc = &write.description;
-      write.message.rma_iov = &write.target;
-      return endpoint.rma->writemsg(object, &write.message, write.flags) == 0;
-    });
+    std::erase_if(endpoint.held, [&](HeldWrite& write) { return !queue.one_in(4) && submit(object, endpoint, write); });
+    std::erase_if(endpoint.late,
+                  [&](HeldWrite& write) { return queue.one_in(256) && submit(object, endpoint, write); });
   }
+}
+
+// Reads what has come. Returns how much, or an error.
+ssize_t read_more(fid_cq* object, Queue& queue) {
+  std::array<fi_cq_data_entry, 32> entries;
+  const ssize_t read = queue.real->read(object, entries.data(), entries.size());
+  for (ssize_t i = 0; i < read; ++i) {
+    void* const context = entries[static_cast<std::size_t>(i)].op_context;
+    if (queue.is_late(context)) continue;
+    const bool silent = queue.domain->fault == FabricFault::Silent;
+    const bool ends_write = context != nullptr && (silent || queue.domain->fails());
+    if (ends_write && queue.domain->fails()) queue.failures.push_back(context);
+    if (!ends_write) queue.waiting.push_back(entries[static_cast<std::size_t>(i)]);
+  }
+  return read;
+}
+
+// A put that has ended at a peer was told here. Nothing comes after those.
+void fall_silent(fid_cq* object, Queue& queue) {
+  while (!queue.silent && read_more(object, queue) > 0) {
+  }
+  queue.silent = true;
 }
 
 ssize_t read_shuffled(fid_cq* object, void* buffer, std::size_t count) {
   Queue& queue = *queue_of(&object->fid);
   expect_no_closing(queue, "fi_cq_read");
-  submit_some(queue);
-  std::array<fi_cq_data_entry, 32> entries;
-  const ssize_t read = queue.real->read(object, entries.data(), entries.size());
-  if (read < 0 && read != -FI_EAGAIN) return read;
-  queue.waiting.insert(queue.waiting.end(), entries.begin(), entries.begin() + std::max<ssize_t>(read, 0));
+  if (queue.domain->fault == FabricFault::Silent) {
+    fall_silent(object, queue);
+  } else {
+    queue.silent = false;
+    submit_some(queue);
+    const ssize_t read = read_more(object, queue);
+    if (read < 0 && read != -FI_EAGAIN) return read;
+  }
+  if (!queue.failures.empty() && (queue.armed || queue.waiting.empty() || queue.one_in(2))) {
+    queue.armed = false;
+    return -FI_EAVAIL;
+  }
   std::ranges::shuffle(queue.waiting, queue.random);
   std::size_t given = std::min(count, queue.waiting.size());
+  if (queue.domain->fails()) given = queue.one_in(32) ? std::min<std::size_t>(given, 1) : 0;
   if (!queue.armed) given = queue.one_in(4) ? 0 : std::min<std::size_t>(given, 1 + queue.random() % 8);
   if (given == 0) return -FI_EAGAIN;
   queue.armed = false;
@@ -126,19 +232,40 @@ ssize_t read_shuffled(fid_cq* object, void* buffer, std::size_t count) {
   return static_cast<ssize_t>(given);
 }
 
+ssize_t read_failure(fid_cq* object, fi_cq_err_entry* entry, std::uint64_t flags) {
+  Queue& queue = *queue_of(&object->fid);
+  if (queue.failures.empty()) {
+    const ssize_t read = queue.real->readerr(object, entry, flags);
+    return read == 1 && queue.is_late(entry->op_context) ? -FI_EAGAIN : read;
+  }
+  *entry = {};
+  entry->op_context = queue.failures.back();
+  entry->err = FI_EIO;
+  entry->prov_errno = kSpoilt;
+  queue.failures.pop_back();
+  return 1;
+}
+
+const char* explain(fid_cq* object, int number, const void* data, char* text, std::size_t bytes) {
+  if (number == kSpoilt) return "the adapter was spoilt";
+  return queue_of(&object->fid)->real->strerror(object, number, data, text, bytes);
+}
+
 bool holds_back(const Queue& queue) {
-  return !queue.waiting.empty() ||
+  return !queue.waiting.empty() || !queue.failures.empty() ||
          std::ranges::any_of(queue.endpoints, [](fid_ep* each) { return !endpoint_of(each).held.empty(); });
 }
 
 int try_wait(fid_fabric* fabric, fid** objects, int count) {
   int returned = 0;
+  bool silent = false;  // the provider would take what comes
   for (int i = 0; i < count; ++i) {
     const Queue* const queue = queue_of(objects[i]);
     if (queue != nullptr) expect_no_closing(*queue, "fi_trywait");
     if (queue != nullptr && holds_back(*queue)) returned = -FI_EAGAIN;
+    silent = silent || (queue != nullptr && queue->domain->fault == FabricFault::Silent);
   }
-  if (returned == 0) returned = tables().fabric->trywait(fabric, objects, count);
+  if (returned == 0 && !silent) returned = tables().fabric->trywait(fabric, objects, count);
   for (int i = 0; i < count; ++i) {
     if (Queue* const queue = queue_of(objects[i])) queue->armed = returned == 0;
   }
@@ -154,11 +281,23 @@ int bind_endpoint(fid* object, fid* other, std::uint64_t flags) {
   return endpoint_of(endpoint).object->bind(object, other, flags);
 }
 
+// Makes the writes of which the user thinks that they have failed.
+void write_late(fid_ep* object, Endpoint& endpoint) {
+  auto* const queue_object = reinterpret_cast<fid_cq*>(endpoint.queue->object);
+  const auto end = Clock::now() + kLateWrites;
+  while (!endpoint.late.empty() && Clock::now() < end) {
+    if (submit(object, endpoint, endpoint.late.back())) endpoint.late.pop_back();
+    std::array<fi_cq_data_entry, 32> ignored;
+    static_cast<void>(endpoint.queue->real->read(queue_object, ignored.data(), ignored.size()));
+  }
+}
+
 // Waits as long as SHUFFLED_FABRIC_CLOSE_MS says, as a provider may. Writes that are held are never submitted.
 int close_endpoint(fid* object) {
   auto* const endpoint = reinterpret_cast<fid_ep*>(object);
   Endpoint& state = endpoint_of(endpoint);
   if (state.queue != nullptr) ++state.queue->closing;
+  if (state.domain->fault != FabricFault::Silent && state.queue != nullptr) write_late(endpoint, state);
   const char* const wait_ms = std::getenv("SHUFFLED_FABRIC_CLOSE_MS");
   if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
   const int returned = state.object->close(object);
@@ -178,16 +317,36 @@ void replace(Operations*& table, Change change) {
   table = own;
 }
 
+// Gives a provider's functions the name of the adapter that they know.
+class RealName {
+ public:
+  explicit RealName(fi_info& info) : info_(info), name_(info.domain_attr->name) {
+    const std::lock_guard lock(tables().mutex);
+    if (!tables().name.empty()) info_.domain_attr->name = tables().name.data();
+  }
+  RealName(const RealName&) = delete;
+  RealName& operator=(const RealName&) = delete;
+  ~RealName() { info_.domain_attr->name = name_; }
+
+ private:
+  fi_info& info_;
+  char* const name_;
+};
+
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
-  const int returned = tables().domain->endpoint(domain, info, endpoint, context);
+  Domain& own = domain_of(domain);
+  if (own.fails()) return -FI_EIO;
+  const RealName real_name(*info);
+  const int returned = own.real->endpoint(domain, info, endpoint, context);
   if (returned != 0) return returned;
   auto state = std::make_unique<Endpoint>();
   state->rma = (*endpoint)->rma;
   state->object = (*endpoint)->fid.ops;
-  replace((*endpoint)->rma, [](fi_ops_rma& own) { own.writemsg = &hold_write; });
-  replace((*endpoint)->fid.ops, [](fi_ops& own) {
-    own.bind = &bind_endpoint;
-    own.close = &close_endpoint;
+  state->domain = &own;
+  replace((*endpoint)->rma, [](fi_ops_rma& table) { table.writemsg = &hold_write; });
+  replace((*endpoint)->fid.ops, [](fi_ops& table) {
+    table.bind = &bind_endpoint;
+    table.close = &close_endpoint;
   });
   const std::lock_guard lock(tables().mutex);
   tables().endpoints[*endpoint] = std::move(state);
@@ -195,28 +354,79 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* co
 }
 
 int open_queue(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* context) {
-  const int returned = tables().domain->cq_open(domain, attributes, queue, context);
+  Domain& own = domain_of(domain);
+  const int returned = own.real->cq_open(domain, attributes, queue, context);
   if (returned != 0) return returned;
   auto state = std::make_unique<Queue>();
   state->real = (*queue)->ops;
-  replace((*queue)->ops, [](fi_ops_cq& own) { own.read = &read_shuffled; });
+  state->object = &(*queue)->fid;
+  state->domain = &own;
+  state->silent = own.fault == FabricFault::Silent;
+  replace((*queue)->ops, [](fi_ops_cq& table) {
+    table.read = &read_shuffled;
+    table.readerr = &read_failure;
+    table.strerror = &explain;
+  });
   const std::lock_guard lock(tables().mutex);
   state->random.seed(static_cast<std::uint32_t>(tables().queues.size()));
   tables().queues[&(*queue)->fid] = std::move(state);
   return 0;
 }
 
+int register_memory(fid* object, const void* memory, std::size_t bytes, std::uint64_t access, std::uint64_t offset,
+                    std::uint64_t key, std::uint64_t flags, fid_mr** region, void* context) {
+  const Domain& own = domain_of(reinterpret_cast<fid_domain*>(object));
+  if (own.fault == FabricFault::Gone) return -FI_EIO;
+  return own.memory->reg(object, memory, bytes, access, offset, key, flags, region, context);
+}
+
+int close_domain(fid* object) {
+  const int returned = domain_of(reinterpret_cast<fid_domain*>(object)).object->close(object);
+  const std::lock_guard lock(tables().mutex);
+  if (returned == 0) tables().domains.erase(object);
+  return returned;
+}
+
+// Finds the rank of an adapter that is opened. The caller holds the lock.
+int rank_of(std::thread::id thread) {
+  int ranks = 0;
+  for (const auto& [object, each] : tables().domains) {
+    if (each->thread == thread) return each->rank;
+    ranks = std::max(ranks, each->rank + 1);
+  }
+  return ranks;
+}
+
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
+  auto state = std::make_unique<Domain>();
+  constexpr std::string_view kStem = "fake_";
+  const std::string_view name = info->domain_attr->name;
+  if (name.starts_with(kStem)) state->adapter = std::atoi(name.substr(kStem.size()).data());
+  const RealName real_name(*info);
   const int returned = tables().fabric->domain(fabric, info, domain, context);
   if (returned != 0) return returned;
   const std::lock_guard lock(tables().mutex);
   if ((*domain)->ops->endpoint == &open_endpoint) return 0;  // it is open already
-  tables().domain = (*domain)->ops;
+  state->real = (*domain)->ops;
+  state->object = (*domain)->fid.ops;
+  state->memory = (*domain)->mr;
+  state->thread = std::this_thread::get_id();
+  state->rank = rank_of(state->thread);
   replace((*domain)->ops, [](fi_ops_domain& own) {
     own.endpoint = &open_endpoint;
     own.cq_open = &open_queue;
   });
+  replace((*domain)->fid.ops, [](fi_ops& own) { own.close = &close_domain; });
+  replace((*domain)->mr, [](fi_ops_mr& own) { own.reg = &register_memory; });
+  tables().domains[&(*domain)->fid] = std::move(state);
   return 0;
+}
+
+void spoil(int rank, int adapter, FabricFault fault) {
+  const std::lock_guard lock(tables().mutex);
+  for (const auto& [object, each] : tables().domains) {
+    if (each->rank == rank && each->adapter == adapter) each->fault = fault;
+  }
 }
 
 template <typename Function>
@@ -225,15 +435,45 @@ Function* real(Function* /*own*/, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
+// Offers the adapter of the loopback, or else the first one, so many times.
+void offer_several(fi_info** info, int adapters) {
+  fi_info* const all = *info;
+  const fi_info* taken = all;
+  for (const fi_info* each = all; each != nullptr; each = each->next) {
+    if (std::strcmp(each->domain_attr->name, "lo") == 0 && taken->domain_attr->name != std::string_view("lo"))
+      taken = each;
+  }
+  {
+    const std::lock_guard lock(tables().mutex);
+    tables().name = taken->domain_attr->name;
+  }
+  for (int i = 0; i < adapters; ++i) {
+    fi_info* const copy = real(&fi_dupinfo, "fi_dupinfo")(taken);
+    const std::string name = "fake_" + std::to_string(i);
+    std::free(copy->domain_attr->name);
+    copy->domain_attr->name = ::strdup(name.c_str());
+    copy->nic = wreath::test::named_adapter(name.c_str());
+    *info = copy;
+    info = &copy->next;
+  }
+  real(&fi_freeinfo, "fi_freeinfo")(all);
+}
+
 }  // namespace
 
 extern "C" {
+
+extern const wreath::test::ShuffledFabric shuffled_fabric;
+const wreath::test::ShuffledFabric shuffled_fabric{&spoil};
 
 std::uint32_t fi_version() { return real(&fi_version, "fi_version")(); }
 
 int fi_getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags, const fi_info* hints,
                fi_info** info) {
-  return real(&fi_getinfo, "fi_getinfo")(version, node, service, flags, hints, info);
+  const int returned = real(&fi_getinfo, "fi_getinfo")(version, node, service, flags, hints, info);
+  const char* const adapters = std::getenv("SHUFFLED_FABRIC_ADAPTERS");
+  if (returned == 0 && adapters != nullptr) offer_several(info, std::atoi(adapters));
+  return returned;
 }
 
 void fi_freeinfo(fi_info* info) { real(&fi_freeinfo, "fi_freeinfo")(info); }

@@ -26,6 +26,9 @@ constexpr std::uint32_t kMostOutstanding = 1024;
 // A sleeper looks so often where a provider has nothing to wait on.
 constexpr long kLookNs = 200'000;
 constexpr int kKeyTries = 8;
+// A rail is lost of which nothing comes for twice as long while others go on. Providers over sockets try again for that
+// long where packets are lost.
+constexpr std::int64_t kSilentMs = 2500;
 
 // Returns a key of so many bytes that no stranger can guess.
 std::uint64_t random_key(std::size_t bytes) {
@@ -33,20 +36,29 @@ std::uint64_t random_key(std::size_t bytes) {
   return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
 }
 
+// Returns whether a call failed because the adapter is gone.
+bool is_gone(std::int64_t returned) {
+  constexpr std::array<std::int64_t, 4> kGone{FI_EIO, FI_ENODEV, FI_ENETDOWN, FI_EOPBADSTATE};
+  return std::ranges::find(kGone, -returned) != kGone.end();
+}
+
 }  // namespace
 
-OfiAdapter::OfiAdapter(OfiProvider provider, int peers) : provider_(std::move(provider)), peers_(peers) {
+OfiAdapter::OfiAdapter(OfiProvider provider, int peers, bool mends)
+    : provider_(std::move(provider)), peers_(peers), mends_(mends) {
   const fi_info& info = *provider_.info;
   const auto share = static_cast<std::uint32_t>(info.tx_attr->size / static_cast<std::size_t>(peers));
   limits_.put_bytes = std::min<std::uint64_t>(info.ep_attr->max_msg_size, kLongestPutBytes);
   limits_.outstanding = std::clamp(share, kFewestOutstanding, kMostOutstanding);
   // Some providers say that they go on by themselves (FI_PROGRESS_AUTO), and do not.
   limits_.polled = true;
+  limits_.shared = mends;
+  limits_.silent_ms = mends ? kSilentMs : 0;
   limits_.told_bits = 32 - static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(peers)));
 }
 
 OfiAdapter::~OfiAdapter() {
-  if (closing_.begun()) close_endpoint_now();
+  if (closing_.begun()) close_now();
   if (has_mode(FI_MR_ENDPOINT)) close_regions();
   endpoint_.reset();
 }
@@ -56,15 +68,15 @@ Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int
   if (!providers) return providers.error();
   std::vector<std::unique_ptr<Adapter>> adapters;
   for (OfiProvider& each : *providers) {
-    auto adapter = open(std::move(each), ranks);
+    auto adapter = open(std::move(each), ranks, providers->size() > 1);
     if (!adapter) return adapter.error();
     adapters.push_back(*std::move(adapter));
   }
   return adapters;
 }
 
-Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int ranks) {
-  std::unique_ptr<OfiAdapter> made(new OfiAdapter(std::move(provider), std::max(ranks - 1, 1)));
+Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int ranks, bool mends) {
+  std::unique_ptr<OfiAdapter> made(new OfiAdapter(std::move(provider), std::max(ranks - 1, 1), mends));
   if (made->limits_.told_bits < kFewestToldBits) {
     return Error{ErrorCode::Unavailable, fmt::format("{}: 32 bits do not name {} ranks", made->describe(), ranks)};
   }
@@ -85,7 +97,11 @@ Error OfiAdapter::failed(const char* call, std::int64_t returned) const {
 }
 
 Result<std::unique_ptr<Channel>> OfiAdapter::make_channel(std::uint32_t tells) {
-  if (endpoint_ == nullptr) WREATH_TRY(make_endpoint(tells));
+  tells_ = tells;
+  if (endpoint_ == nullptr && channels_.was_used() && !mends_) {
+    return Error{ErrorCode::Aborted, describe() + ": its endpoint was closed"};
+  }
+  if (!is_open()) WREATH_TRY(reopen());
   const std::size_t index = channels_.next();
   if (index >> (32 - limits_.told_bits) != 0) {
     return Error{ErrorCode::Unavailable, fmt::format("{}: it has channels to all ranks already", describe())};
@@ -96,10 +112,9 @@ Result<std::unique_ptr<Channel>> OfiAdapter::make_channel(std::uint32_t tells) {
 }
 
 // The queue has room for all that may complete at once.
-Status OfiAdapter::make_endpoint(std::uint32_t tells) {
-  if (channels_.was_used()) return Error{ErrorCode::Aborted, describe() + ": its endpoint was closed"};
+Status OfiAdapter::make_endpoint() {
   fi_info& info = *provider_.info;
-  const std::size_t told = std::size_t{tells} * static_cast<std::size_t>(peers_);
+  const std::size_t told = std::size_t{tells_} * static_cast<std::size_t>(peers_);
   WREATH_TRY(make_queue(told + std::size_t{limits_.outstanding} * static_cast<std::size_t>(peers_)));
   fi_av_attr addresses{};
   addresses.type = info.domain_attr->av_type;
@@ -107,21 +122,8 @@ Status OfiAdapter::make_endpoint(std::uint32_t tells) {
   fid_av* vector = nullptr;
   if (const int rc = fi_av_open(domain_.get(), &addresses, &vector, nullptr); rc != 0) return failed("fi_av_open", rc);
   peer_addresses_.reset(vector);
-  fid_ep* endpoint = nullptr;
-  if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
-  OfiHandle<fid_ep> made(endpoint);
-  int rc = fi_ep_bind(endpoint, &vector->fid, 0);
-  if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
-  if (rc == 0) rc = fi_enable(endpoint);
-  if (rc != 0) return not_enabled(rc);
-  std::array<std::byte, 256> bytes;
-  std::size_t length = bytes.size();
-  rc = fi_getname(&endpoint->fid, bytes.data(), &length);
-  if (rc != 0 || length > bytes.size()) return failed("fi_getname", rc);
-  // Some providers end the process where the queue of an endpoint is read that was not enabled.
-  endpoint_ = std::move(made);
-  address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
-  const auto blank = register_memory(blank_, false);
+  WREATH_TRY(enable_endpoint());
+  const auto blank = blank_registration_ == 0 ? register_memory(blank_, false) : Result(blank_registration_);
   if (!blank) {
     endpoint_.reset();
     return blank.error();
@@ -133,6 +135,25 @@ Status OfiAdapter::make_endpoint(std::uint32_t tells) {
     receives_.back()->receive = true;
   }
   post_receives();
+  return {};
+}
+
+Status OfiAdapter::enable_endpoint() {
+  fi_info& info = *provider_.info;
+  fid_ep* endpoint = nullptr;
+  if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
+  OfiHandle<fid_ep> made(endpoint);
+  int rc = fi_ep_bind(endpoint, &peer_addresses_->fid, 0);
+  if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
+  if (rc == 0) rc = fi_enable(endpoint);
+  if (rc != 0) return not_enabled(rc);
+  std::array<std::byte, 256> bytes;
+  std::size_t length = bytes.size();
+  rc = fi_getname(&endpoint->fid, bytes.data(), &length);
+  if (rc != 0 || length > bytes.size()) return failed("fi_getname", rc);
+  // Some providers end the process where the queue of an endpoint is read that was not enabled.
+  endpoint_ = std::move(made);
+  address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
   return {};
 }
 
@@ -196,14 +217,19 @@ Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, b
     rc = !is_open() ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
     if (rc == 0) rc = fi_mr_enable(region);
   }
-  if (rc != 0) {
+  // A lost adapter holds up nobody who registers with the others, and stays lost: see reopen().
+  const bool lost = rc != 0 && mends_ && blank_registration_ != 0 && (!is_open() || is_gone(rc));
+  if (lost) {
+    lose_all(provider_.library->explain("fi_mr_reg", rc));
+    made->region.reset();
+  } else if (rc != 0) {
     Error error = failed("fi_mr_reg", rc);
     error.message += fmt::format("; {} of memory were not registered: raise the limit of locked memory (ulimit -l)",
                                  format_bytes(memory.size()));
     return error;
   }
   made->remote.address = has_mode(FI_MR_VIRT_ADDR) ? reinterpret_cast<std::uintptr_t>(memory.data()) : 0;
-  made->remote.key = fi_mr_key(region);
+  made->remote.key = lost ? 0 : fi_mr_key(region);
   const std::lock_guard lock(mutex_);
   registrations_.push_back(std::move(made));
   return reinterpret_cast<std::uint64_t>(registrations_.back().get());
@@ -224,6 +250,7 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("{} is {} here and {} at the peer: set WREATH_OFI_PROVIDER alike", what, here, there)};
   };
+  if (!is_open()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is closed"};
   if (theirs.provider != address_.provider) return differs("the provider", address_.provider, theirs.provider);
   if (theirs.format != address_.format) return differs("the format of addresses", address_.format, theirs.format);
   const std::vector<std::byte>& own = address_.endpoint;
@@ -238,10 +265,12 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   if (theirs.channel >> (32 - limits_.told_bits) != 0) {
     return bad_address(fmt::format("channel {} is out of range", theirs.channel));
   }
+  if (const auto known = inserted_.find(theirs.endpoint); known != inserted_.end()) return known->second;
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
   if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
   has_peers_ = true;
+  inserted_[theirs.endpoint] = address;
   return address;
 }
 
@@ -258,11 +287,13 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
   const bool empty = put.bytes == 0;
   const auto* const registration =
       reinterpret_cast<const Registration*>(empty ? blank_registration_ : put.registration);
+  if (registration->region == nullptr) return Error{ErrorCode::System, "memory was not registered"};
   OfiRequest& request = take_request();
   request.channel = &channel;
   request.number = put.number;
   request.bytes = put.bytes;
   request.optional = put.optional;
+  request.tells = put.tells.has_value();
   const iovec piece{const_cast<std::byte*>(empty ? blank_.data() : put.from), put.bytes};
   const fi_rma_iov target{put.to, put.bytes, put.key};
   void* description = fi_mr_desc(registration->region.get());
@@ -288,6 +319,7 @@ bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
     event.kind = PutEvent::Kind::Told;
     event.channel = static_cast<std::uint16_t>(word >> limits_.told_bits);
     event.told = word & ((std::uint32_t{1} << limits_.told_bits) - 1);
+    if (OfiChannel* const channel = channels_.find(event.channel)) channel->on_told();
     return true;
   }
   if (!own) return false;
@@ -309,6 +341,7 @@ bool OfiAdapter::take_failure(PutEvent& event) {
   if (request != nullptr && request->receive) receives_.push_back(request);
   if (request == nullptr || request->receive) {
     troubles_.add(fmt::format("{}: {}", describe(), words));
+    if (mends_ && is_gone(-entry.err)) lose_all(words);
     return false;
   }
   OfiChannel* const channel = request->channel;
@@ -316,8 +349,23 @@ bool OfiAdapter::take_failure(PutEvent& event) {
   return channel != nullptr && channel->on_ended(*request, words, event);
 }
 
-// The entries that are left when the endpoint is closed are nobody's, and providers explain failures by what it held.
 Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
+  auto made = take_entries(events);
+  if (!made) {
+    if (!mends_) return made;
+    lose_all(made.error().message);
+    made = std::size_t{0};
+  }
+  post_receives();
+  if (mending_) go_on_mending();
+  channels_.each([&](OfiChannel& channel) {
+    if (*made < events.size() && channel.take_loss(events[*made])) ++*made;
+  });
+  return made;
+}
+
+// The entries that are left when the endpoint is closed are nobody's, and providers explain failures by what it held.
+Result<std::size_t> OfiAdapter::take_entries(std::span<PutEvent> events) {
   std::size_t made = 0;
   std::array<fi_cq_data_entry, kEntriesAtOnce> entries;
   while (made < events.size() && is_open()) {
@@ -329,13 +377,13 @@ Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
       ++made;
       continue;
     }
-    if (count < 0) return failed("fi_cq_read", count);
+    if (count < 0 && made == 0) return failed("fi_cq_read", count);
+    if (count < 0) break;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       if (take(entries[i], events[made])) ++made;
     }
     if (static_cast<std::size_t>(count) < asked) break;
   }
-  post_receives();
   return made;
 }
 
@@ -355,8 +403,8 @@ void OfiAdapter::close_regions() {
   for (const auto& each : registrations_) each->region.reset();
 }
 
-// Nothing reads memory for a put any more when the endpoint is closed, and no peer reaches memory of which the
-// registration is closed. Registrations that are bound to the endpoint are closed before it.
+// Nothing reads memory for a put any more when the endpoint is closed, and no peer writes any through it. Registrations
+// that are bound to the endpoint are closed before it.
 bool OfiAdapter::close_endpoint() {
   if (endpoint_ == nullptr) return true;
   if (!closing_.begun()) {
@@ -369,14 +417,50 @@ bool OfiAdapter::close_endpoint() {
     return false;
   }
   static_cast<void>(endpoint_.release());
+  return true;
+}
+
+bool OfiAdapter::close_for_good() {
+  if (!close_endpoint()) return false;
   close_regions();
   return true;
 }
 
-void OfiAdapter::close_endpoint_now() {
-  if (close_endpoint()) return;
+void OfiAdapter::close_now() {
+  if (close_for_good()) return;
   closing_.wait();
-  static_cast<void>(close_endpoint());
+  static_cast<void>(close_for_good());
+}
+
+void OfiAdapter::lose_all(const std::string& why) {
+  channels_.each([&](OfiChannel& channel) { channel.lose(why, true); });
+}
+
+// A put that was lost may come late, as long as the endpoint is open. Links that have something under way there with
+// other peers end it first: a put that has ended must be told.
+void OfiAdapter::go_on_mending() {
+  channels_.each([](OfiChannel& channel) { channel.lose("its endpoint is opened anew for another peer", false); });
+  if (channels_.any([](const OfiChannel& channel) { return channel.is_busy(); }) || !close_endpoint()) return;
+  channels_.each([](OfiChannel& channel) { channel.on_closed(); });
+  bell_ = {};
+  timer_ = {};
+  queue_.reset();
+  peer_addresses_.reset();
+  inserted_.clear();
+  requests_.clear();
+  free_.clear();
+  receives_.clear();
+  mending_ = false;
+}
+
+// Peers know memory by its key, so all of it must be registered as they have heard.
+Status OfiAdapter::reopen() {
+  if (mending_ || closing_.begun()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
+  const auto misses = [](const auto& each) { return each->region == nullptr; };
+  if (const std::lock_guard lock(mutex_); std::ranges::any_of(registrations_, misses)) {
+    return Error{ErrorCode::Unavailable, describe() + ": memory was not registered while it was away"};
+  }
+  return endpoint_ == nullptr ? make_endpoint() : Status();
 }
 
 // Requests that have not ended stay until the adapter is destroyed.

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,12 +47,14 @@ struct OfiRequest {
   std::uint64_t number = 0;
   std::uint32_t bytes = 0;
   bool optional = false;
+  bool tells = false;
   bool receive = false;
 };
 
 class OfiAdapter final : public Adapter {
  public:
-  static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks);
+  // `mends` says that links have other adapters, too: a loss is theirs to mend.
+  static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks, bool mends = false);
   // Opens the adapters of a rank.
   static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks);
   ~OfiAdapter() override;
@@ -69,6 +72,7 @@ class OfiAdapter final : public Adapter {
   int descriptor() const override { return timer_ ? timer_.get() : bell_.get(); }
   bool arm() override;
   std::optional<std::string> trouble() override { return troubles_.next(); }
+  bool usable() override { return !mends_ || static_cast<bool>(reopen()); }
 
   // The channels use what follows.
   const OfiAddress& address() const { return address_; }
@@ -82,10 +86,17 @@ class OfiAdapter final : public Adapter {
   }
   // Returns whether a peer may have put something here, or this rank to a peer.
   bool has_peers() const { return has_peers_; }
-  // Closes the endpoint, without waiting for that. Returns whether it is closed now: call it again until then.
-  bool close_endpoint();
-  // Closes the endpoint and waits for that.
-  void close_endpoint_now();
+  // Closes the endpoint for good, without waiting for that. Returns whether it is closed now: call it again until then.
+  bool close_for_good();
+  // Closes the endpoint for good and waits for that.
+  void close_now();
+  bool mends() const { return mends_; }
+  // Closes the endpoint when no channel has something under way. Those that are connected are lost.
+  void mend() { mending_ = true; }
+  bool is_mending() const { return mending_; }
+  // Opens the endpoint where it is closed. Unavailable says that it is not closed yet, or that memory was not
+  // registered.
+  Status reopen();
   void remove(const OfiChannel& channel);
 
  private:
@@ -94,13 +105,18 @@ class OfiAdapter final : public Adapter {
     RemoteMemory remote;
   };
 
-  OfiAdapter(OfiProvider provider, int peers);
-  Status make_endpoint(std::uint32_t tells);
+  OfiAdapter(OfiProvider provider, int peers, bool mends);
+  Status make_endpoint();
+  Status enable_endpoint();
   Status make_queue(std::size_t entries);
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
+  bool close_endpoint();
   void close_regions();
+  void go_on_mending();
+  void lose_all(const std::string& why);
+  Result<std::size_t> take_entries(std::span<PutEvent> events);
   bool is_open() const { return endpoint_ != nullptr && !closing_.begun(); }
   OfiRequest& take_request();
   bool take(const fi_cq_data_entry& entry, PutEvent& event);
@@ -109,11 +125,15 @@ class OfiAdapter final : public Adapter {
 
   const OfiProvider provider_;
   const int peers_;
+  const bool mends_;
+  bool mending_ = false;
+  std::uint32_t tells_ = 0;  // of each channel's peer
   PutLimits limits_;
   OfiHandle<fid_fabric> fabric_;
   OfiHandle<fid_domain> domain_;
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
+  std::map<std::vector<std::byte>, fi_addr_t> inserted_;  // by the address of a peer's endpoint
   OfiHandle<fid_ep> endpoint_;
   OfiClosing closing_;  // of the endpoint
   LibraryDescriptor bell_;

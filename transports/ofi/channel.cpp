@@ -3,14 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "transports/ofi/adapter.hpp"
 
 namespace wreath {
+namespace {
+
+// Puts end within this time where the peer polls, as the progress thread of one in no call does now and then.
+constexpr std::int64_t kLongestDrainNs = 2000 * kNsPerMs;
+
+}  // namespace
 
 OfiChannel::~OfiChannel() {
   state_ = State::Stopping;
-  if (reading_ > 0) adapter_.close_endpoint_now();
+  if (reading_ > 0) adapter_.close_now();
   adapter_.remove(*this);
 }
 
@@ -37,12 +46,14 @@ Status OfiChannel::connect(std::span<const std::byte> theirs) {
 // Puts are submitted one by one: libfabric has no batch, and a promise of more (FI_MORE) that it then refuses would
 // leave the last ones unsent.
 Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
+  if (state_ == State::Lost && adapter_.mends()) return std::size_t{0};
   if (state_ != State::Connected) return Error{ErrorCode::InvalidUsage, "the channel is not connected"};
   for (std::size_t i = 0; i < puts.size(); ++i) {
     if (outstanding_ == adapter_.limits().outstanding) return i;
     const Put& put = puts[i];
     const auto taken = adapter_.write(*this, put, peer_, word_ | put.tells.value_or(0));
-    if (!taken && i == 0) return taken.error();
+    if (!taken && adapter_.mends()) lose(taken.error().message, true);
+    if (!taken && i == 0 && !adapter_.mends()) return taken.error();
     if (!taken || !*taken) return i;
     ++outstanding_;
     if (put.bytes > 0) ++reading_;
@@ -50,20 +61,41 @@ Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
   return puts.size();
 }
 
-// A put to a peer that has left fails. The link is lost when a message is, and not with credit.
+// A put to a peer that has left fails. The only adapter's link is lost when a message is, and not with credit. Where
+// the link has others, its credit would be missed.
 bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event) {
   --outstanding_;
   if (request.bytes > 0) --reading_;
-  if (state_ == State::Lost) return false;
+  if (failure.empty() && request.tells) ++told_;
+  if (!failure.empty()) {
+    log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
+    if (adapter_.mends() || !request.optional) {
+      lose(fmt::format("a put of {} bytes failed: {}", request.bytes, failure), true);
+      return take_loss(event);
+    }
+  }
+  // After a pause this end has said what has ended.
+  if (state_ != State::Connected && state_ != State::Pausing) return false;
   event = {};
   event.channel = index_;
   event.number = request.number;
-  if (failure.empty()) return true;
-  log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
-  if (request.optional || state_ == State::Stopping) return true;
+  return true;
+}
+
+void OfiChannel::lose(const std::string& why, bool failed) {
+  if (failed && is_busy()) failed_ = true;
+  if (state_ != State::Connected) return;
   state_ = State::Lost;
+  loss_ = why;
+}
+
+bool OfiChannel::take_loss(PutEvent& event) {
+  if (!loss_) return false;
+  event = {};
   event.kind = PutEvent::Kind::Lost;
-  event.error = {ErrorCode::PeerLost, fmt::format("a put of {} bytes failed: {}", request.bytes, failure)};
+  event.channel = index_;
+  event.error = {ErrorCode::PeerLost, *std::exchange(loss_, std::nullopt)};
+  event.retryable = adapter_.mends();
   return true;
 }
 
@@ -72,11 +104,47 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
 bool OfiChannel::stop() {
   state_ = State::Stopping;
   if (!adapter_.has_peers()) return true;
-  return adapter_.goes_on() ? reading_ == 0 : adapter_.close_endpoint();
+  return adapter_.goes_on() ? reading_ == 0 : adapter_.close_for_good();
 }
 
+bool OfiChannel::pause() {
+  if (state_ == State::Connected || state_ == State::Lost) {
+    state_ = State::Pausing;
+    loss_.reset();
+    pausing_ns_ = now_ns();
+  }
+  if (state_ != State::Pausing) return true;
+  if (outstanding_ > 0 && !failed_ && now_ns() - pausing_ns_ <= kLongestDrainNs) return false;
+  failed_ = failed_ || outstanding_ > 0;
+  state_ = State::Paused;
+  return true;
+}
+
+std::uint32_t OfiChannel::tells() const {
+  if (state_ != State::Paused) return 0;
+  return failed_ ? kUnknownTells : told_;
+}
+
+bool OfiChannel::settle(std::uint32_t peer_tells) {
+  if (state_ == State::Paused) {
+    failed_ = failed_ || peer_tells == kUnknownTells;
+    if (!failed_ && received_ != peer_tells) return false;
+    if (failed_) adapter_.mend();
+    state_ = State::Settled;
+  }
+  return !failed_ || !adapter_.is_mending();
+}
+
+// The adapter must have its endpoint again. A channel that is to be settled keeps its index, and counts anew.
 Status OfiChannel::reset() {
-  return Error{ErrorCode::InvalidUsage, "libfabric connects again by itself: its channels are not reset"};
+  if (!adapter_.mends()) {
+    return Error{ErrorCode::InvalidUsage, "libfabric connects again by itself: its channels are not reset"};
+  }
+  WREATH_TRY(adapter_.reopen());
+  told_ = received_ = 0;
+  failed_ = false;
+  state_ = State::Ready;
+  return {};
 }
 
 }  // namespace wreath

@@ -13,7 +13,7 @@ Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context) {
   if (!port) return port.error();
   const auto waiting = PlaceWaiting::read();
   if (!waiting) return waiting.error();
-  return PutTransport::make(*std::move(port), context, {.waiting = *waiting});
+  return PutTransport::make(*std::move(port), context, {1, context.stall_ms, *waiting});
 }
 
 Status probe_ofi() {

@@ -37,11 +37,13 @@ struct Rails {
   Stream stream;
 };
 
-class PutRails : public testing::TestWithParam<bool> {
+// Adapters keep an order or none, and their channels are stopped alone or pause together.
+class PutRails : public testing::TestWithParam<std::pair<bool, bool>> {
  protected:
   static Whims whims() {
     Whims whims;
-    whims.limits.ordered = GetParam();
+    whims.limits.ordered = GetParam().first;
+    whims.limits.shared = GetParam().second;
     return whims;
   }
 };
@@ -69,7 +71,8 @@ TEST_P(PutRails, MayBeLostAtAnyPut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, PutRails, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Orders, PutRails,
+                         testing::Values(std::pair(true, false), std::pair(false, false), std::pair(false, true)));
 
 // Returns whether all rails work again within 20 s, while messages go on.
 bool comes_back(Rails& rails) {

@@ -207,6 +207,11 @@ TEST(PutStranger, WordsAreChecked) {
   refused(NewChannels{2, {{}}, {}}, "new channels of attempt 2, at attempt 0 here");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {0, 0, 0}}}, "it names lane 0 twice");
   refused(NewChannels{1, {{}}, {{0, 0, 0}, {1, 0, 0}, {0, 0, 0}}}, "it names 3 lanes of 2");
+  refused(ChannelsPaused{1, {}, {}},
+          "it names 0 channels, and there are 1 here; WREATH_IB_QUEUE_PAIRS is the same at all ranks");
+  refused(ChannelsPaused{0, {0}, {}}, "channels that pause of attempt 0, at attempt 0 here");
+  refused(ChannelsPaused{2, {0}, {}}, "channels that pause of attempt 2, at attempt 0 here");
+  refused(ChannelsPaused{1, {0}, {{2, 0, 0}}}, "lane is 2, must be below 2");
   refused(ChannelsReady{0}, "ready for attempt 0, at attempt 0 here");
   refused(ChannelsReady{1}, "ready for attempt 1, at attempt 0 here");
 }
@@ -233,6 +238,7 @@ TEST(PutStranger, WordsOfAnyOtherLengthAreRefused) {
                                       HaveSlots{1, {{3, 4}}, {{5, 6}}},
                                       HaveSlots{1, {{3, 4}, {7, 8}}, {}},
                                       NewChannels{7, {std::vector<std::byte>(12)}, {{1, 2, 3}}},
+                                      ChannelsPaused{8, {4}, {{1, 2, 3}}},
                                       ChannelsReady{9}};
   for (const PutWord& word : words) {
     std::vector<std::byte> bytes = encode_word(word).bytes;

@@ -1,0 +1,32 @@
+// Lets tests spoil the adapters of the stand-in for libfabric (shuffled_fabric.cpp).
+#pragma once
+
+#include <dlfcn.h>
+
+namespace wreath::test {
+
+// An adapter may be spoilt in these ways. Puts that it had may arrive all the same, and those that fail may do so late.
+enum class FabricFault : int {
+  None,
+  FailsOnce,  // a put fails
+  Fails,      // puts fail, and no endpoint can be opened
+  Gone,       // memory is not registered, either
+  Silent,     // nothing fails, ends or comes, also over new endpoints
+};
+
+struct ShuffledFabric {
+  // Spoils an adapter of the rank that opened its adapters as the first, second and so on of those that are open. Ranks
+  // that are threads do so in any order.
+  void (*spoil)(int rank, int adapter, FabricFault fault) = nullptr;
+
+  // Loads the library as a program would. It is null where that is not the stand-in.
+  static ShuffledFabric find() {
+    ShuffledFabric found;
+    void* const library = ::dlopen("libfabric.so.1", RTLD_NOW);
+    const void* const table = library == nullptr ? nullptr : ::dlsym(library, "shuffled_fabric");
+    if (table != nullptr) found = *static_cast<const ShuffledFabric*>(table);
+    return found;
+  }
+};
+
+}  // namespace wreath::test
