@@ -97,7 +97,7 @@ struct Tables {
   std::map<fid_ep*, std::unique_ptr<Endpoint>> endpoints;
   std::map<fid*, std::unique_ptr<Queue>> queues;
   std::map<fid*, std::unique_ptr<Domain>> domains;
-  fi_ops_fabric* fabric = nullptr;
+  std::atomic<fi_ops_fabric*> fabric = nullptr;
   std::string name;  // of the adapter that is offered several times
 };
 
@@ -265,7 +265,7 @@ int try_wait(fid_fabric* fabric, fid** objects, int count) {
     if (queue != nullptr && holds_back(*queue)) returned = -FI_EAGAIN;
     silent = silent || (queue != nullptr && queue->domain->fault == FabricFault::Silent);
   }
-  if (returned == 0 && !silent) returned = tables().fabric->trywait(fabric, objects, count);
+  if (returned == 0 && !silent) returned = tables().fabric.load()->trywait(fabric, objects, count);
   for (int i = 0; i < count; ++i) {
     if (Queue* const queue = queue_of(objects[i])) queue->armed = returned == 0;
   }
@@ -403,7 +403,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
   const std::string_view name = info->domain_attr->name;
   if (name.starts_with(kStem)) state->adapter = std::atoi(name.substr(kStem.size()).data());
   const RealName real_name(*info);
-  const int returned = tables().fabric->domain(fabric, info, domain, context);
+  const int returned = tables().fabric.load()->domain(fabric, info, domain, context);
   if (returned != 0) return returned;
   const std::lock_guard lock(tables().mutex);
   if ((*domain)->ops->endpoint == &open_endpoint) return 0;  // it is open already
@@ -445,7 +445,7 @@ void offer_several(fi_info** info, int adapters) {
   }
   {
     const std::lock_guard lock(tables().mutex);
-    tables().name = taken->domain_attr->name;
+    if (tables().name.empty()) tables().name = taken->domain_attr->name;
   }
   for (int i = 0; i < adapters; ++i) {
     fi_info* const copy = real(&fi_dupinfo, "fi_dupinfo")(taken);
