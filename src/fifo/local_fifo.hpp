@@ -21,6 +21,8 @@ class LocalMemory {
   // `what` names the memory in the message.
   Status allocate(std::size_t bytes, std::string_view what = "staging");
   std::byte* data() const { return region_ == nullptr ? nullptr : region_->data(); }
+  // Returns the region of the memory; null before it is allocated.
+  const std::shared_ptr<Region>& region() const { return region_; }
 
  private:
   std::shared_ptr<Region> region_;

@@ -2,30 +2,16 @@
 // its segment, and a test that makes thousands of jobs would spend its time on the other pages.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "src/base/region.hpp"
+#include "src/fifo/local_fifo.hpp"
 #include "src/fifo/segment_memory.hpp"
 
 namespace wreath::testing_support {
-
-// Unmaps its pages.
-class UntouchedPages final : public RegionOwner {
- public:
-  UntouchedPages(void* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
-  UntouchedPages(const UntouchedPages&) = delete;
-  UntouchedPages& operator=(const UntouchedPages&) = delete;
-  ~UntouchedPages() override { ::munmap(base_, bytes_); }
-
- private:
-  void* base_;
-  std::size_t bytes_;
-};
 
 // Serves this process alone, as host_segment_memory(false) does.
 class UntouchedMemory final : public SegmentMemory {
@@ -34,10 +20,9 @@ class UntouchedMemory final : public SegmentMemory {
   bool shareable() const override { return false; }
 
   Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override {
-    void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) return Error{ErrorCode::System, "cannot map " + std::string(what)};
-    return Region::hold(random_id(), static_cast<std::byte*>(base), bytes,
-                        std::make_unique<UntouchedPages>(base, bytes));
+    LocalMemory memory;
+    WREATH_TRY(memory.allocate(bytes, what));
+    return memory.region();
   }
 
   Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override {
