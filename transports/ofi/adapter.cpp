@@ -11,9 +11,7 @@
 #include <cerrno>
 
 #include "src/base/log.hpp"
-#include "src/base/random.hpp"
 #include "src/put/message.hpp"
-#include "wreath/units.hpp"
 
 namespace wreath {
 namespace {
@@ -25,27 +23,14 @@ constexpr std::uint32_t kFewestOutstanding = 16;
 constexpr std::uint32_t kMostOutstanding = 1024;
 // A sleeper looks so often where a provider has nothing to wait on.
 constexpr long kLookNs = 200'000;
-constexpr int kKeyTries = 8;
 // A rail is lost of which nothing comes for twice as long while others go on. Providers over sockets try again for that
 // long where packets are lost.
 constexpr std::int64_t kSilentMs = 2500;
 
-// Returns a key of so many bytes that no stranger can guess.
-std::uint64_t random_key(std::size_t bytes) {
-  const std::uint64_t key = random_u64();
-  return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
-}
-
-// Returns whether a call failed because the adapter is gone.
-bool is_gone(std::int64_t returned) {
-  constexpr std::array<std::int64_t, 4> kGone{FI_EIO, FI_ENODEV, FI_ENETDOWN, FI_EOPBADSTATE};
-  return std::ranges::find(kGone, -returned) != kGone.end();
-}
-
 }  // namespace
 
 OfiAdapter::OfiAdapter(OfiProvider provider, int peers, bool mends)
-    : provider_(std::move(provider)), peers_(peers), mends_(mends) {
+    : provider_(std::move(provider)), no_device_memory_(provider_.no_device_memory), peers_(peers), mends_(mends) {
   const fi_info& info = *provider_.info;
   const auto share = static_cast<std::uint32_t>(info.tx_attr->size / static_cast<std::size_t>(peers));
   limits_.put_bytes = std::min<std::uint64_t>(info.ep_attr->max_msg_size, kLongestPutBytes);
@@ -63,8 +48,8 @@ OfiAdapter::~OfiAdapter() {
   endpoint_.reset();
 }
 
-Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks) {
-  auto providers = find_providers(rank);
+Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks, bool has_device) {
+  auto providers = find_providers(rank, has_device);
   if (!providers) return providers.error();
   std::vector<std::unique_ptr<Adapter>> adapters;
   for (OfiProvider& each : *providers) {
@@ -143,6 +128,7 @@ Status OfiAdapter::enable_endpoint() {
   fid_ep* endpoint = nullptr;
   if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
   OfiHandle<fid_ep> made(endpoint);
+  forbid_cuda(*endpoint);
   int rc = fi_ep_bind(endpoint, &peer_addresses_->fid, 0);
   if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (rc == 0) rc = fi_enable(endpoint);
@@ -155,6 +141,15 @@ Status OfiAdapter::enable_endpoint() {
   endpoint_ = std::move(made);
   address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
   return {};
+}
+
+// Such a call may wait for a kernel that waits for a message. Endpoints that need it take no memory of devices.
+void OfiAdapter::forbid_cuda(fid_ep& endpoint) {
+  if (!no_device_memory_.empty()) return;
+  const bool permitted = false;
+  const int rc = fi_setopt(&endpoint.fid, FI_OPT_ENDPOINT, kOfiCudaApiPermitted, &permitted, sizeof permitted);
+  if (rc == 0) return;
+  no_device_memory_ = fmt::format("its endpoint would call CUDA: {}", provider_.library->explain("fi_setopt", rc));
 }
 
 Error OfiAdapter::not_enabled(std::int64_t returned) const {
@@ -200,49 +195,6 @@ void OfiAdapter::post_receives() {
     if (fi_recv(endpoint_.get(), nullptr, 0, nullptr, FI_ADDR_UNSPEC, &receives_.back()->notes) != 0) return;
     receives_.pop_back();
   }
-}
-
-Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, bool remote) {
-  const std::uint64_t access = remote ? FI_REMOTE_WRITE | FI_WRITE : FI_WRITE;
-  const std::size_t key_bytes = provider_.info->domain_attr->mr_key_size;
-  fid_mr* region = nullptr;
-  int rc = -FI_ENOKEY;
-  for (int i = 0; i < kKeyTries && rc == -FI_ENOKEY; ++i) {
-    const std::uint64_t key = has_mode(FI_MR_PROV_KEY) ? 0 : random_key(key_bytes);
-    rc = fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, &region, nullptr);
-  }
-  auto made = std::make_unique<Registration>();
-  made->region.reset(rc == 0 ? region : nullptr);
-  if (rc == 0 && has_mode(FI_MR_ENDPOINT)) {
-    rc = !is_open() ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
-    if (rc == 0) rc = fi_mr_enable(region);
-  }
-  // A lost adapter holds up nobody who registers with the others, and stays lost: see reopen().
-  const bool lost = rc != 0 && mends_ && blank_registration_ != 0 && (!is_open() || is_gone(rc));
-  if (lost) {
-    lose_all(provider_.library->explain("fi_mr_reg", rc));
-    made->region.reset();
-  } else if (rc != 0) {
-    Error error = failed("fi_mr_reg", rc);
-    error.message += fmt::format("; {} of memory were not registered: raise the limit of locked memory (ulimit -l)",
-                                 format_bytes(memory.size()));
-    return error;
-  }
-  made->remote.address = has_mode(FI_MR_VIRT_ADDR) ? reinterpret_cast<std::uintptr_t>(memory.data()) : 0;
-  made->remote.key = lost ? 0 : fi_mr_key(region);
-  const std::lock_guard lock(mutex_);
-  registrations_.push_back(std::move(made));
-  return reinterpret_cast<std::uint64_t>(registrations_.back().get());
-}
-
-RemoteMemory OfiAdapter::name(std::uint64_t registration) const {
-  return reinterpret_cast<const Registration*>(registration)->remote;
-}
-
-void OfiAdapter::deregister_memory(std::uint64_t registration) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(registrations_,
-                [&](const auto& each) { return reinterpret_cast<std::uint64_t>(each.get()) == registration; });
 }
 
 Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
@@ -330,8 +282,9 @@ bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
 
 // Takes the entry of something that failed. Returns whether it made `event`.
 bool OfiAdapter::take_failure(PutEvent& event) {
-  fi_cq_err_entry entry{};
-  const auto count = fi_cq_readerr(queue_.get(), &entry, 0);
+  OfiNewer<fi_cq_err_entry> read;
+  const fi_cq_err_entry& entry = read.known;
+  const auto count = fi_cq_readerr(queue_.get(), &read.known, 0);
   if (count < 1) return false;
   std::array<char, 128> text{};
   const char* const more = fi_cq_strerror(queue_.get(), entry.prov_errno, entry.err_data, text.data(), text.size());
@@ -396,11 +349,6 @@ bool OfiAdapter::arm() {
   if (queue_ == nullptr || !is_open()) return true;
   fid* waits = &queue_->fid;
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
-}
-
-void OfiAdapter::close_regions() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& each : registrations_) each->region.reset();
 }
 
 // Nothing reads memory for a put any more when the endpoint is closed, and no peer writes any through it. Registrations

@@ -26,6 +26,7 @@
 #include "src/put/sentences.hpp"
 #include "transports/ofi/channel.hpp"
 #include "transports/ofi/closing.hpp"
+#include "transports/ofi/newer.hpp"
 #include "transports/ofi/provider.hpp"
 
 namespace wreath {
@@ -55,8 +56,8 @@ class OfiAdapter final : public Adapter {
  public:
   // `mends` says that links have other adapters, too: a loss is theirs to mend.
   static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks, bool mends = false);
-  // Opens the adapters of a rank.
-  static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks);
+  // Opens the adapters of a rank. `has_device` says that adapters may read and write memory of its device.
+  static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks, bool has_device = false);
   ~OfiAdapter() override;
   OfiAdapter(const OfiAdapter&) = delete;
   OfiAdapter& operator=(const OfiAdapter&) = delete;
@@ -64,6 +65,7 @@ class OfiAdapter final : public Adapter {
   std::string describe() const override { return provider_.describe(); }
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) override;
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.
@@ -108,11 +110,14 @@ class OfiAdapter final : public Adapter {
   OfiAdapter(OfiProvider provider, int peers, bool mends);
   Status make_endpoint();
   Status enable_endpoint();
+  void forbid_cuda(fid_ep& endpoint);
   Status make_queue(std::size_t entries);
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
   bool close_endpoint();
+  Result<std::uint64_t> add_region(OfiNewer<fi_mr_attr>& memory, std::uint64_t flags, const std::byte* first,
+                                   bool remote);
   void close_regions();
   void go_on_mending();
   void lose_all(const std::string& why);
@@ -124,6 +129,7 @@ class OfiAdapter final : public Adapter {
   bool has_mode(int mode) const { return (provider_.info->domain_attr->mr_mode & mode) != 0; }
 
   const OfiProvider provider_;
+  std::string no_device_memory_;  // why it takes none; empty where it does
   const int peers_;
   const bool mends_;
   bool mending_ = false;
