@@ -108,6 +108,9 @@ class Channel {
   // Takes what the peer's tells() said. Returns true once nothing comes of what it has put. Call it again, and poll(),
   // until then.
   virtual bool settle(std::uint32_t /*peer_tells*/) { return true; }
+  // Says that the channel is of no more use, since its link has failed or its peer has left. No other channel waits for
+  // it then. It takes no more puts, and stop() is asked as ever.
+  virtual void give_up() {}
 };
 
 // An adapter is one port of the network, for one communicator.

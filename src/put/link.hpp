@@ -53,6 +53,7 @@ class PutLink final : public Wire, private PutEventTaker {
   bool stop() override;
   std::string held_by() const override;
   Status let_in(const DeviceRange& memory) override;
+  void on_peer_left() override { recovery_.on_peer_left(); }
   std::optional<Offer> take_word() override;
   Status on_word(Offer word) override;
   // Returns "mlx5_0 port 1 + mlx5_1 port 1", or "mlx5_0 port 1, lost: mlx5_1 port 1".
@@ -69,6 +70,7 @@ class PutLink final : public Wire, private PutEventTaker {
   bool finds_silence();
   bool peer_polls(PutQueue& silent);
   bool idle() const;
+  Error end_of(const PutEvent& loss);
   Error explain(const Error& error) const;
   void fail(const Error& error);
 

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "tests/support/device_fabric.hpp"
+#include "tests/support/peers_fabric.hpp"
 #include "tests/support/real_fabric.hpp"
 
 namespace {
@@ -397,6 +398,10 @@ int open_queue(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void*
   return 0;
 }
 
+int open_vector(fid_domain* domain, fi_av_attr* attributes, fid_av** vector, void* context) {
+  return wreath::test::open_peers(*domain_of(domain).real, domain, attributes, vector, context);
+}
+
 int register_memory(fid* object, const fi_mr_attr* attributes, std::uint64_t flags, fid_mr** region) {
   const Domain& own = domain_of(reinterpret_cast<fid_domain*>(object));
   if (own.fault == FabricFault::Gone) return -FI_EIO;
@@ -442,6 +447,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
   replace((*domain)->ops, [](fi_ops_domain& own) {
     own.endpoint = &open_endpoint;
     own.cq_open = &open_queue;
+    own.av_open = &open_vector;
   });
   replace((*domain)->fid.ops, [](fi_ops& own) { own.close = &close_domain; });
   replace((*domain)->mr, [](fi_ops_mr& own) { own.regattr = &register_memory; });
@@ -462,7 +468,7 @@ extern "C" {
 
 extern const wreath::test::ShuffledFabric shuffled_fabric;
 const wreath::test::ShuffledFabric shuffled_fabric{&spoil, &wreath::test::take_devices,
-                                                   &wreath::test::flush_device_writes};
+                                                   &wreath::test::flush_device_writes, &wreath::test::count_peers};
 
 int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
   const int returned = wreath::test::real(&fi_fabric, "fi_fabric")(attributes, fabric, context);

@@ -33,6 +33,8 @@ struct ShuffledFabric {
   void (*take_devices)(const FabricDevices& devices) = nullptr;
   // Lets devices see what has come. Returns how many writes that were.
   std::size_t (*flush)() = nullptr;
+  // Counts the addresses of peers that all adapters hold.
+  std::size_t (*count_peers)() = nullptr;
 
   // Loads the library as a program would. It is null where that is not the stand-in.
   static ShuffledFabric find() {

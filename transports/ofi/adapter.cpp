@@ -217,13 +217,26 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   if (theirs.channel >> (32 - limits_.told_bits) != 0) {
     return bad_address(fmt::format("channel {} is out of range", theirs.channel));
   }
-  if (const auto known = inserted_.find(theirs.endpoint); known != inserted_.end()) return known->second;
+  if (const auto known = inserted_.find(theirs.endpoint); known != inserted_.end()) {
+    ++known->second.channels;
+    return known->second.address;
+  }
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
   if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
   has_peers_ = true;
-  inserted_[theirs.endpoint] = address;
+  inserted_[theirs.endpoint] = {address, 1};
   return address;
+}
+
+// A peer whose endpoint was opened anew has a new address each time.
+void OfiAdapter::forget(fi_addr_t peer) {
+  const auto known = std::ranges::find_if(inserted_, [peer](const auto& each) { return each.second.address == peer; });
+  if (known == inserted_.end() || --known->second.channels > 0) return;
+  inserted_.erase(known);
+  if (const int rc = fi_av_remove(peer_addresses_.get(), &peer, 1, 0); rc != 0) {
+    log_info("{}", failed("fi_av_remove", rc).message);
+  }
 }
 
 OfiRequest& OfiAdapter::take_request() {
@@ -310,7 +323,7 @@ Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
     made = std::size_t{0};
   }
   post_receives();
-  if (mending_) go_on_mending();
+  if (is_mending()) go_on_mending();
   channels_.each([&](OfiChannel& channel) {
     if (*made < events.size() && channel.take_loss(events[*made])) ++*made;
   });
@@ -381,13 +394,14 @@ void OfiAdapter::close_now() {
 }
 
 void OfiAdapter::lose_all(const std::string& why) {
-  channels_.each([&](OfiChannel& channel) { channel.lose(why, true); });
+  channels_.each([&](OfiChannel& channel) { channel.lose(why); });
 }
 
 // A put that was lost may come late, as long as the endpoint is open. Links that have something under way there with
 // other peers end it first: a put that has ended must be told.
 void OfiAdapter::go_on_mending() {
-  channels_.each([](OfiChannel& channel) { channel.lose("its endpoint is opened anew for another peer", false); });
+  const std::string why = fmt::format("its endpoint is opened anew for a link to another rank: {}", *mending_);
+  channels_.each([&](OfiChannel& channel) { channel.leave(why); });
   if (channels_.any([](const OfiChannel& channel) { return channel.is_busy(); }) || !close_endpoint()) return;
   channels_.each([](OfiChannel& channel) { channel.on_closed(); });
   bell_ = {};
@@ -398,12 +412,13 @@ void OfiAdapter::go_on_mending() {
   requests_.clear();
   free_.clear();
   receives_.clear();
-  mending_ = false;
+  mending_.reset();
 }
 
 // Peers know memory by its key, so all of it must be registered as they have heard.
 Status OfiAdapter::reopen() {
-  if (mending_ || closing_.begun()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
+  if (is_mending() || closing_.begun())
+    return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
   const auto misses = [](const auto& each) { return each->region == nullptr; };
   if (const std::lock_guard lock(mutex_); std::ranges::any_of(registrations_, misses)) {
     return Error{ErrorCode::Unavailable, describe() + ": memory was not registered while it was away"};

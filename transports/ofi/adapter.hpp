@@ -80,6 +80,8 @@ class OfiAdapter final : public Adapter {
   const OfiAddress& address() const { return address_; }
   // Takes a peer's address. Mismatch says why no write would reach it.
   Result<fi_addr_t> insert(const OfiAddress& theirs);
+  // Says that a channel has another peer's address from now on, or has none. Nothing is under way there.
+  void forget(fi_addr_t peer);
   // Submits a put that tells `word`. Returns false where the provider takes no more now.
   Result<bool> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
   // Returns whether a channel is to go on.
@@ -93,9 +95,11 @@ class OfiAdapter final : public Adapter {
   // Closes the endpoint for good and waits for that.
   void close_now();
   bool mends() const { return mends_; }
-  // Closes the endpoint when no channel has something under way. Those that are connected are lost.
-  void mend() { mending_ = true; }
-  bool is_mending() const { return mending_; }
+  // Closes the endpoint when no channel has something under way. Those that are connected are lost, since `why`.
+  void mend(const std::string& why) {
+    if (!is_mending()) mending_ = why;
+  }
+  bool is_mending() const { return mending_.has_value(); }
   // Opens the endpoint where it is closed. Unavailable says that it is not closed yet, or that memory was not
   // registered.
   Status reopen();
@@ -132,14 +136,18 @@ class OfiAdapter final : public Adapter {
   std::string no_device_memory_;  // why it takes none; empty where it does
   const int peers_;
   const bool mends_;
-  bool mending_ = false;
-  std::uint32_t tells_ = 0;  // of each channel's peer
+  std::optional<std::string> mending_;  // why a link needs another endpoint, until the old one is closed
+  std::uint32_t tells_ = 0;             // of each channel's peer
   PutLimits limits_;
   OfiHandle<fid_fabric> fabric_;
   OfiHandle<fid_domain> domain_;
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
-  std::map<std::vector<std::byte>, fi_addr_t> inserted_;  // by the address of a peer's endpoint
+  struct Peer {
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    std::uint32_t channels = 0;
+  };
+  std::map<std::vector<std::byte>, Peer> inserted_;  // by the address of a peer's endpoint
   OfiHandle<fid_ep> endpoint_;
   OfiClosing closing_;  // of the endpoint
   LibraryDescriptor bell_;
