@@ -1,11 +1,13 @@
 // Adapters read and write memory of a device by themselves. A device sees what they have written once that was flushed,
-// and the double of a device here sees nothing before.
+// by its driver or by the adapter's read, and the double of a device here sees nothing before.
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "src/base/clock.hpp"
 #include "src/base/dma_buf.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint32_t kBytes = 64 * 1024;
+constexpr std::uint32_t kBytes = 256 * 1024;  // two rails share a message
 
 FifoShape shape_of(bool checked = false) {
   return {.lanes = 1, .slot_count = 4, .slot_bytes = kBytes, .first_sequence = 0, .epoch = 1, .checked = checked};
@@ -63,10 +65,17 @@ class DeviceDouble final : public DmaBufDevice {
   std::byte* data_ = nullptr;
 };
 
+VerbsSettings settings_for(const std::vector<std::string>& adapters) {
+  VerbsSettings settings = test::settings_for(adapters.front());
+  for (std::size_t i = 1; i < adapters.size(); ++i) settings.adapters += "," + adapters[i];
+  settings.rails = adapters.size();
+  return settings;
+}
+
 // One rank with its link to the other one.
 struct End {
-  End(const std::string& adapter, Rank peer, const FifoShape& shape)
-      : port(PutPort::make(VerbsAdapter::open(test::settings_for(adapter), 1 - peer, 2)).value()),
+  End(const std::vector<std::string>& adapters, Rank peer, const FifoShape& shape)
+      : port(PutPort::make(VerbsAdapter::open(settings_for(adapters), 1 - peer, 2)).value()),
         link(PutLink::make(peer, port, shape, {.waiting = {20'000, 20'000 * kNsPerMs}}).value()) {}
   std::shared_ptr<PutPort> port;
   std::unique_ptr<PutLink> link;
@@ -76,25 +85,37 @@ class VerbsDeviceMemory : public test::VerbsTest {
  protected:
   void SetUp() override {
     test::VerbsTest::SetUp();
+    behave_at_reads(test::FakeReads::Work);
+  }
+  void behave_at_reads(test::FakeReads reads) {
     test::FakeBehaviour behaviour;
     behaviour.delay_us = 20;
     behaviour.hold_device_writes = true;
+    behaviour.reads = reads;
     behave(behaviour);
   }
-  void link(const FifoShape& shape = shape_of()) {
-    a = std::make_unique<End>("fake_0", 1, shape);
-    b = std::make_unique<End>("fake_1", 0, shape);
+  void link(const FifoShape& shape = shape_of(), int rails = 1) {
+    const bool one = rails == 1;
+    a = std::make_unique<End>(one ? std::vector<std::string>{"fake_0"} : std::vector<std::string>{"fake_0", "fake_2"},
+                              1, shape);
+    b = std::make_unique<End>(one ? std::vector<std::string>{"fake_1"} : std::vector<std::string>{"fake_1", "fake_3"},
+                              0, shape);
     ASSERT_TRUE(a->link->connect(b->link->offer()));
     ASSERT_TRUE(b->link->connect(a->link->offer()));
     ASSERT_TRUE(a->link->prepare(0));
   }
   // Links the ends, and lets the memory of both devices in, which differs.
-  void link_devices() {
-    link();
+  void link_devices(int rails = 1) {
+    link(shape_of(), rails);
     ASSERT_TRUE(a->link->let_in(from.range()));
     ASSERT_TRUE(b->link->let_in(to.range()));
     from.fill(1);
     to.fill(100);
+  }
+  // Does so with devices whose drivers cannot flush.
+  void link_devices_without_flush(int rails = 1) {
+    from.can_flush = to.can_flush = false;
+    link_devices(rails);
   }
   void TearDown() override {
     a.reset();
@@ -129,6 +150,22 @@ class VerbsDeviceMemory : public test::VerbsTest {
     }
     return "";
   }
+  // Sends a message to where rank 1 wants it, and returns the error's text.
+  std::string send_and_receive() const {
+    post(to.data());
+    send(from.data());
+    return receive();
+  }
+  // Returns whether the device of rank 1 has the message, and sees it.
+  bool has_landed() const { return received() == to.data() && std::equal(to.data(), to.data() + kBytes, from.data()); }
+  // Counts the queue pairs so far that let others read.
+  std::ptrdiff_t readable_pairs() const {
+    std::vector<test::FakeModify> all(1'000);
+    all.resize(fake_.modifies(all.data(), all.size()));
+    return std::ranges::count_if(all, [](const test::FakeModify& each) {
+      return each.access >= 0 && (each.access & IBV_ACCESS_REMOTE_READ) != 0;
+    });
+  }
   // Returns where the message is that rank 1 has.
   const std::byte* received() const {
     RecvFifo& fifo = b->link->recv_fifo(0);
@@ -158,6 +195,10 @@ TEST_F(VerbsDeviceMemory, IsReadAndWrittenByTheAdapters) {
   EXPECT_EQ(a->link->counts().copied_bytes, 0u);
   EXPECT_EQ(a->link->counts().by_reference, 1u);
   EXPECT_EQ(b->link->counts().landed_bytes, kBytes);
+  // Nobody may read anything.
+  EXPECT_EQ(fake_.counters().begun_reads, 0u);
+  EXPECT_EQ(fake_.counters().readable, 0u);
+  EXPECT_EQ(readable_pairs(), 0);
 }
 
 // The double would show a transport that leaves the flush out.
@@ -180,8 +221,98 @@ TEST_F(VerbsDeviceMemory, IsNotPublishedWhereAFlushFails) {
   EXPECT_EQ(peek(b->link->recv_fifo(0)), nullptr);
 }
 
+// Each end tries a read when it lets memory in. The queue pair that reads is the only one that may be read through.
+TEST_F(VerbsDeviceMemory, IsFlushedByAReadWhereItsDriverCannot) {
+  link_devices_without_flush();
+  EXPECT_EQ(fake_.counters().reads, 2u);
+  EXPECT_EQ(fake_.counters().readable, 2u);
+  EXPECT_EQ(readable_pairs(), 2);
+  ASSERT_EQ(send_and_receive(), "");
+  EXPECT_TRUE(has_landed());
+  EXPECT_EQ(fake_.counters().reads, 3u);
+  EXPECT_EQ(b->link->counts().landed_bytes, kBytes);
+  EXPECT_EQ(readable_pairs(), 2);
+  EXPECT_EQ(to.flushes, 1) << "the driver was asked once whether it can";
+}
+
+// The read of an adapter finds what that adapter has written, and nothing else.
+TEST_F(VerbsDeviceMemory, IsFlushedByEachAdapterThatHasWritten) {
+  test::FakeNetwork network;
+  network.adapters = 4;
+  use(network);
+  behave_at_reads(test::FakeReads::Work);
+  link_devices_without_flush(2);
+  EXPECT_EQ(fake_.counters().reads, 4u);
+  ASSERT_EQ(send_and_receive(), "");
+  EXPECT_TRUE(has_landed());
+  EXPECT_EQ(fake_.counters().reads, 6u);
+}
+
+TEST_F(VerbsDeviceMemory, IsReadByANewQueuePairWhereOneHasFailed) {
+  link_devices_without_flush();
+  behave_at_reads(test::FakeReads::RefuseOne);
+  ASSERT_EQ(send_and_receive(), "");
+  EXPECT_TRUE(has_landed());
+  EXPECT_EQ(readable_pairs(), 3);
+}
+
+TEST_F(VerbsDeviceMemory, IsNotPublishedWhereAReadIsRefused) {
+  link_devices_without_flush();
+  behave_at_reads(test::FakeReads::Refuse);
+  EXPECT_THAT(
+      send_and_receive(),
+      testing::AllOf(HasSubstr("memory of a device was not flushed: fake_1 port 1 gid 3 to 10.77.1.1 queue pair "),
+                     HasSubstr("a read failed: the peer's adapter refused access to its memory")));
+  EXPECT_EQ(peek(b->link->recv_fifo(0)), nullptr);
+}
+
+TEST_F(VerbsDeviceMemory, IsNotAwaitedForEver) {
+  link_devices_without_flush();
+  behave_at_reads(test::FakeReads::Stall);
+  EXPECT_THAT(send_and_receive(), HasSubstr("a read failed: nothing came within 1469 ms"));
+  EXPECT_EQ(peek(b->link->recv_fifo(0)), nullptr);
+}
+
+// The message is here, and its sender may have written over it: it cannot be put again. So the read waits for the port.
+TEST_F(VerbsDeviceMemory, IsReadOnceThePortIsUpAgain) {
+  link_devices_without_flush();
+  behave_at_reads(test::FakeReads::Stall);
+  const std::uint64_t reads = fake_.counters().begun_reads;
+  const std::ptrdiff_t pairs = readable_pairs();
+  const Deadline late = Deadline::after_ms(10'000);
+  std::thread cable([&] {
+    while (!late.passed() && fake_.counters().begun_reads == reads) std::this_thread::yield();
+    fake_.set_port(1, 1, false);
+    behave_at_reads(test::FakeReads::Work);
+    while (!late.passed() && readable_pairs() < pairs + 2) std::this_thread::yield();
+    fake_.set_port(1, 1, true);
+  });
+  const std::string error = send_and_receive();
+  cable.join();
+  ASSERT_EQ(error, "");
+  EXPECT_TRUE(has_landed());
+  EXPECT_GE(readable_pairs(), pairs + 2) << "no read found the port down";
+}
+
+TEST_F(VerbsDeviceMemory, DoesNotWaitForThePortForEver) {
+  link_devices_without_flush();
+  behave_at_reads(test::FakeReads::Stall);
+  const std::uint64_t reads = fake_.counters().begun_reads;
+  const Deadline late = Deadline::after_ms(10'000);
+  std::thread cable([&] {
+    while (!late.passed() && fake_.counters().begun_reads == reads) std::this_thread::yield();
+    fake_.set_port(1, 1, false);
+  });
+  const std::string error = send_and_receive();
+  cable.join();
+  EXPECT_THAT(error, testing::AllOf(HasSubstr("memory of a device was not flushed: fake_1 port 1 gid 3"),
+                                    HasSubstr("the port is DOWN")));
+  EXPECT_EQ(peek(b->link->recv_fifo(0)), nullptr);
+}
+
 // The adapter may still read it.
 TEST_F(VerbsDeviceMemory, TakesNothingWhereNobodyFlushes) {
+  behave_at_reads(test::FakeReads::Refuse);
   link();
   to.can_flush = false;
   ASSERT_TRUE(a->link->let_in(from.range()));
@@ -208,7 +339,7 @@ TEST_F(VerbsDeviceMemory, IsStagedWhereItCannotBeRegistered) {
     EXPECT_EQ(let.error().code, ErrorCode::Unavailable);
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::AllOf(HasSubstr("fake_0 port 1: 64K of memory of a device cannot be registered"),
+              testing::AllOf(HasSubstr("fake_0 port 1: 256K of memory of a device cannot be registered"),
                              HasSubstr("ibv_reg_dmabuf_mr: Operation not supported")));
 }
 
