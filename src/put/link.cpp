@@ -132,7 +132,7 @@ void PutLink::take(std::size_t rail, const PutEvent& event) {
   Status taken;
   switch (event.kind) {
     case PutEvent::Kind::Ended: taken = take_ended(rail, event); break;
-    case PutEvent::Kind::Told: taken = take_told(event.told); break;
+    case PutEvent::Kind::Told: taken = take_told(rail, event.told); break;
     case PutEvent::Kind::Lost:
       // Adapters whose channels are shared connect anew by themselves: with no other one there is nothing to try.
       if (event.retryable && (queues_.count_rails() > 1 || !port_->limits().shared)) {
@@ -167,7 +167,7 @@ Status PutLink::take_ended(std::size_t rail, const PutEvent& event) {
   return Error{ErrorCode::System, fmt::format("put {} has ended, which was never begun", event.number)};
 }
 
-Status PutLink::take_told(std::uint32_t bits) {
+Status PutLink::take_told(std::size_t rail, std::uint32_t bits) {
   if (broken_) return {};
   Told told = unpack(bits, port_->limits().told_bits);
   const bool names_place = told.lane >= kMostLanes;
@@ -177,7 +177,7 @@ Status PutLink::take_told(std::uint32_t bits) {
   }
   if (names_place) return landings_.on_told(told);
   if (told.part == kCreditPart) return sender_.on_credit(told);
-  const auto published = receiver_.on_told(told);
+  const auto published = receiver_.on_told(rail, told);
   if (!published) return published.error();
   moved_ += *published;
   return {};

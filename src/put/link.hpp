@@ -65,7 +65,7 @@ class PutLink final : public Wire, private PutEventTaker {
   PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options);
   void take(std::size_t rail, const PutEvent& event) override;
   Status take_ended(std::size_t rail, const PutEvent& event);
-  Status take_told(std::uint32_t bits);
+  Status take_told(std::size_t rail, std::uint32_t bits);
   Status accept(PutWord word);
   bool finds_silence();
   bool peer_polls(PutQueue& silent);

@@ -65,7 +65,7 @@ class OfiAdapter final : public Adapter {
   std::string describe() const override { return provider_.describe(); }
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
-  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) override;
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) override;
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.

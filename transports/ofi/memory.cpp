@@ -67,7 +67,7 @@ Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, b
 }
 
 // Older libraries know memory of devices by its address alone, and find its dma-buf themselves.
-Result<RegisteredMemory> OfiAdapter::register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) {
+Result<RegisteredMemory> OfiAdapter::register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) {
   if (!no_device_memory_.empty()) return Error{ErrorCode::Unavailable, no_device_memory_};
   const bool by_dma_buf = provider_.library->version() >= kOfiDmaBufVersion;
   const iovec piece{address, memory.bytes};
@@ -76,9 +76,10 @@ Result<RegisteredMemory> OfiAdapter::register_device_memory(const DmaBuf& memory
   attributes.known.mr_iov = by_dma_buf ? reinterpret_cast<const iovec*>(&buffer) : &piece;
   attributes.known.iface = FI_HMEM_CUDA;
   attributes.known.device.cuda = memory.device;
+  const bool remote = flusher != Flusher::None;
   const auto made = add_region(attributes, by_dma_buf ? kOfiDmaBufFlag : 0, address, remote);
   if (!made) return Error{ErrorCode::Unavailable, made.error().message};
-  return RegisteredMemory{*made, remote ? std::optional(name(*made)) : std::nullopt};
+  return RegisteredMemory{*made, remote ? std::optional(name(*made)) : std::nullopt, flusher};
 }
 
 RemoteMemory OfiAdapter::name(std::uint64_t registration) const {
