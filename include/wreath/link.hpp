@@ -108,6 +108,9 @@ class Wire : public Link {
     static_cast<void>(memory);
     return Error{ErrorCode::Unavailable, "this transport does not reach memory of devices"};
   }
+  // Takes note that the peer has left the communicator in order: all that it sent was taken by its adapter. Messages
+  // that are here may still be read.
+  virtual void on_peer_left() {}
   // Says whether the ends of such links say words to each other. The answer never changes, and is the same at both
   // ends.
   virtual bool has_words() const { return true; }

@@ -14,6 +14,7 @@ struct DmaBuf {
   Fd descriptor;
   std::uint64_t offset = 0;
   std::size_t bytes = 0;
+  int device = 0;  // its owner's number among CUDA's
 };
 
 // A device does this for adapters.

@@ -45,10 +45,17 @@ Run& Driver::run_for(Operation& operation) {
   return within(outer_.get(), lanes_run_, operation);
 }
 
+// Moves a wire, whose peer may have left meanwhile.
+Result<std::size_t> Driver::move(Rank peer, bool expecting) {
+  Wire& wire = *engine_.links_->wire(peer);
+  if (engine_.has_left(peer)) wire.on_peer_left();
+  return wire.progress(expecting);
+}
+
 bool Driver::pump(const Operation& operation, bool expecting) {
   bool moved = !engine_.links_->speaking().empty() && carry_words();
   for (const Rank peer : engine_.links_->wired()) {
-    const auto bytes = engine_.links_->wire(peer)->progress(expecting);
+    const auto bytes = move(peer, expecting);
     if (!bytes) {
       on_broken_wire(operation, peer, bytes.error());
     } else {
@@ -91,7 +98,7 @@ Driver::Round Driver::round_between_calls() {
   bool moved = carry_words();
   bool needed = false;
   for (const Rank peer : links.speaking()) {
-    const auto bytes = links.wire(peer)->progress(false);
+    const auto bytes = move(peer, false);
     const bool left = engine_.has_left(peer);
     const bool broken = !bytes && !left;
     if (broken) on_wire_broken_between_calls(peer, bytes.error());

@@ -98,6 +98,7 @@ class Driver {
   static Run& within(OuterRuns* outer, Run& own, Operation& operation);
   Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
+  Result<std::size_t> move(Rank peer, bool expecting);
   bool pump(const Operation& operation, bool expecting);
   bool stop_wires();
   bool carry_words();

@@ -30,10 +30,18 @@ struct RemoteMemory {
 // The same memory by rail: each adapter has a name of its own for it.
 using RailMemories = std::vector<RemoteMemory>;
 
+// Somebody makes what peers have put into memory of a device visible to the device's kernels and copies.
+enum class Flusher : std::uint8_t {
+  None,     // nobody: peers do not put there
+  Device,   // DmaBufDevice::flush_adapter_writes(), for all adapters at once
+  Adapter,  // Adapter::flush() of each adapter that has put there
+};
+
 // Memory that is registered with an adapter.
 struct RegisteredMemory {
   std::uint64_t registration = 0;
   std::optional<RemoteMemory> remote;  // names the first byte to peers, where they may put
+  Flusher flusher = Flusher::None;     // of memory of a device
 };
 
 struct PutLimits {
@@ -108,6 +116,9 @@ class Channel {
   // Takes what the peer's tells() said. Returns true once nothing comes of what it has put. Call it again, and poll(),
   // until then.
   virtual bool settle(std::uint32_t /*peer_tells*/) { return true; }
+  // Says that the channel is of no more use, since its link has failed or its peer has left. No other channel waits for
+  // it then. It takes no more puts, and stop() is asked as ever.
+  virtual void give_up() {}
 };
 
 // An adapter is one port of the network, for one communicator.
@@ -120,11 +131,17 @@ class Adapter {
   // not 0.
   virtual Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) = 0;
   virtual RemoteMemory name(std::uint64_t registration) const = 0;
-  // Registers memory of a device, which puts name from `address` on. The descriptor may be closed afterwards. Returns
-  // Unavailable where the adapter takes no such memory.
-  virtual Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) {
-    static_cast<void>(memory), static_cast<void>(address), static_cast<void>(remote);
+  // Registers memory of a device, which puts name from `address` on. Peers put there unless nobody flushes. The
+  // descriptor may be closed afterwards. Returns Unavailable where the adapter takes no such memory.
+  virtual Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) {
+    static_cast<void>(memory), static_cast<void>(address), static_cast<void>(flusher);
     return Error{ErrorCode::Unavailable, "this transport registers no memory of devices"};
+  }
+  // Makes what this adapter has written to the device whose memory this is visible to the device, where it was
+  // registered with Flusher::Adapter. It waits for that, 5 s at most. An error says that the device may not see it.
+  virtual Status flush(const RemoteMemory& memory) {
+    static_cast<void>(memory);
+    return Error{ErrorCode::System, "this transport cannot flush memory of devices"};
   }
   // Ends a registration. No put that uses it is outstanding.
   virtual void deregister_memory(std::uint64_t registration) = 0;

@@ -54,6 +54,7 @@ struct PutLane {
         names(port),
         sent(mask + 1),
         parts(mask + 1),
+        rails(mask + 1),
         landings(shape.slot_count),
         places(shape.slot_count),
         naming(shape.slot_count),
@@ -94,6 +95,7 @@ struct PutLane {
 
   std::vector<SentMessage> sent;    // by sequence
   std::vector<std::uint8_t> parts;  // told by the peer, a bit each, by sequence
+  std::vector<std::uint8_t> rails;  // that told of them, a bit each, by sequence
 
   // The places of messages, by sequence: where lanes here want those of the peer, and where the peer wants those of
   // this end.

@@ -132,20 +132,30 @@ void PutLink::take(std::size_t rail, const PutEvent& event) {
   Status taken;
   switch (event.kind) {
     case PutEvent::Kind::Ended: taken = take_ended(rail, event); break;
-    case PutEvent::Kind::Told: taken = take_told(event.told); break;
+    case PutEvent::Kind::Told: taken = take_told(rail, event.told); break;
     case PutEvent::Kind::Lost:
       // Adapters whose channels are shared connect anew by themselves: with no other one there is nothing to try.
       if (event.retryable && (queues_.count_rails() > 1 || !port_->limits().shared)) {
         recovery_.on_lost(rail, event.error);
       } else {
-        port_->listen();
-        taken = Error{ErrorCode::PeerLost, port_->trouble().empty()
-                                               ? event.error.message
-                                               : fmt::format("{}; {}", event.error.message, port_->trouble())};
+        taken = end_of(event);
       }
       break;
   }
   if (!taken && !broken_) fail(taken.error());
+}
+
+// Returns the error of a loss that ends the link. An adapter that others share may be lost for their sake, which is not
+// the peer's doing.
+Error PutLink::end_of(const PutEvent& loss) {
+  port_->listen();
+  Error error{loss.retryable ? loss.error.code : ErrorCode::PeerLost, loss.error.message};
+  if (queues_.count_rails() < port_->rails()) {
+    error.message += fmt::format("; no other adapter leads there: {} are here, and {} at the peer", port_->rails(),
+                                 queues_.count_rails());
+  }
+  if (!port_->trouble().empty()) error.message += "; " + port_->trouble();
+  return error;
 }
 
 Status PutLink::take_ended(std::size_t rail, const PutEvent& event) {
@@ -157,7 +167,7 @@ Status PutLink::take_ended(std::size_t rail, const PutEvent& event) {
   return Error{ErrorCode::System, fmt::format("put {} has ended, which was never begun", event.number)};
 }
 
-Status PutLink::take_told(std::uint32_t bits) {
+Status PutLink::take_told(std::size_t rail, std::uint32_t bits) {
   if (broken_) return {};
   Told told = unpack(bits, port_->limits().told_bits);
   const bool names_place = told.lane >= kMostLanes;
@@ -167,7 +177,7 @@ Status PutLink::take_told(std::uint32_t bits) {
   }
   if (names_place) return landings_.on_told(told);
   if (told.part == kCreditPart) return sender_.on_credit(told);
-  const auto published = receiver_.on_told(told);
+  const auto published = receiver_.on_told(rail, told);
   if (!published) return published.error();
   moved_ += *published;
   return {};
@@ -177,12 +187,12 @@ Status PutLink::take_told(std::uint32_t bits) {
 bool PutLink::send_blocked() const {
   if (broken_) return false;
   if (!std::ranges::all_of(queues_.all(), [](const PutQueue& queue) { return queue.messages_taken(); })) return true;
-  return recovery_.peer_waits() || (!recovery_.connected() && !idle()) || sender_.repeats();
+  return recovery_.peer_waits() || (recovery_.mends() && !idle()) || sender_.repeats();
 }
 
 // A message that was copied is counted only while its channels are lost: an adapter takes care of it else.
 std::size_t PutLink::in_flight() const {
-  const bool mends = !broken_ && (!recovery_.connected() || sender_.repeats());
+  const bool mends = !broken_ && (recovery_.mends() || sender_.repeats());
   return wires_.held_bytes(kPutHeaderBytes) + (mends ? sender_.unended_bytes() : 0);
 }
 
@@ -191,14 +201,14 @@ std::size_t PutLink::in_flight() const {
 bool PutLink::idle() const {
   const bool shared = port_->limits().shared;
   const auto carries = [shared](const PutQueue& queue) { return shared ? queue.carries_messages() : !queue.idle(); };
-  return std::ranges::none_of(queues_.all(), carries) && (recovery_.connected() || sender_.unended_bytes() == 0);
+  return std::ranges::none_of(queues_.all(), carries) && (!recovery_.mends() || sender_.unended_bytes() == 0);
 }
 
 bool PutLink::closing_loses_data() const {
   if (broken_ || queues_.all().empty() || !port_->poll()) return false;
   const bool carries =
       std::ranges::any_of(queues_.all(), [](const PutQueue& queue) { return queue.carries_messages(); });
-  return carries || (!recovery_.connected() && sender_.unended_bytes() > 0) || sender_.repeats();
+  return carries || (recovery_.mends() && sender_.unended_bytes() > 0) || sender_.repeats();
 }
 
 bool PutLink::needs_progress() const {
@@ -319,6 +329,9 @@ Error PutLink::explain(const Error& error) const {
   return {error.code, fmt::format("{} to rank {}: {}", path(), peer_, error.message), theirs ? peer_ : -1};
 }
 
-void PutLink::fail(const Error& error) { broken_ = explain(error); }
+void PutLink::fail(const Error& error) {
+  broken_ = explain(error);
+  queues_.give_up();
+}
 
 }  // namespace wreath

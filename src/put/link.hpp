@@ -53,6 +53,7 @@ class PutLink final : public Wire, private PutEventTaker {
   bool stop() override;
   std::string held_by() const override;
   Status let_in(const DeviceRange& memory) override;
+  void on_peer_left() override { recovery_.on_peer_left(); }
   std::optional<Offer> take_word() override;
   Status on_word(Offer word) override;
   // Returns "mlx5_0 port 1 + mlx5_1 port 1", or "mlx5_0 port 1, lost: mlx5_1 port 1".
@@ -64,11 +65,12 @@ class PutLink final : public Wire, private PutEventTaker {
   PutLink(Rank peer, std::shared_ptr<PutPort> port, const FifoShape& shape, const PutOptions& options);
   void take(std::size_t rail, const PutEvent& event) override;
   Status take_ended(std::size_t rail, const PutEvent& event);
-  Status take_told(std::uint32_t bits);
+  Status take_told(std::size_t rail, std::uint32_t bits);
   Status accept(PutWord word);
   bool finds_silence();
   bool peer_polls(PutQueue& silent);
   bool idle() const;
+  Error end_of(const PutEvent& loss);
   Error explain(const Error& error) const;
   void fail(const Error& error);
 

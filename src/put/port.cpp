@@ -198,9 +198,14 @@ Status PutPort::let_in(const DeviceRange& memory) {
   return {};
 }
 
-Status PutPort::flush(const std::byte* data) {
-  DmaBufDevice* const device = rails_[0]->registrations.device_of(data);
-  return device == nullptr ? Status() : device->flush_adapter_writes();
+Status PutPort::flush(const std::byte* data, std::uint32_t rails) {
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    if ((rails & 1U << rail) == 0) continue;
+    const auto flushed = rails_[rail]->registrations.flush(data);
+    if (!flushed) return flushed.error();
+    if (*flushed != Flusher::Adapter) break;
+  }
+  return {};
 }
 
 std::optional<RailMemories> PutPort::find_remote(const std::byte* data, std::size_t bytes) {

@@ -109,8 +109,9 @@ class PutPort {
   std::optional<RailMemories> find_remote(const std::byte* data, std::size_t bytes);
   // Registers an allocation of a device with all adapters, as Registrations::let_in() says.
   Status let_in(const DeviceRange& memory);
-  // Makes what peers have put at `data` visible to the device whose memory that is. Does nothing for the host's.
-  Status flush(const std::byte* data);
+  // Makes what peers have put at `data` over `rails`, a bit each, visible to the device whose memory that is. Does
+  // nothing for the host's.
+  Status flush(const std::byte* data, std::uint32_t rails);
   // Returns the registrations of the memory of a message; nothing where an adapter has none.
   Result<std::optional<PortMemory>> find(const std::byte* data, std::size_t bytes);
 

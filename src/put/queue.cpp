@@ -104,6 +104,10 @@ void PutQueue::clear() {
   asked_ns_ = 0;
 }
 
+void PutQueues::give_up() {
+  for (PutQueue& queue : all_) queue.channel().give_up();
+}
+
 void PutQueues::keep(std::size_t rails) {
   use(0);
   while (count_rails() > rails) all_.pop_back();

@@ -109,6 +109,8 @@ class PutQueues {
 
   // Counts the rails that there are queues for.
   std::size_t count_rails() const { return all_.empty() ? 0 : all_.back().rail() + 1; }
+  // Lets no other link wait for the channels.
+  void give_up();
   // Leaves only the first rails, as many as the peer has.
   void keep(std::size_t rails);
   // Gives messages to the queues of these rails from now on.

@@ -47,10 +47,11 @@ Status PutReceiver::check_told(const PutLane& lane, const Told& told) const {
   return {};
 }
 
-Result<std::size_t> PutReceiver::on_told(const Told& told) {
+Result<std::size_t> PutReceiver::on_told(std::size_t rail, const Told& told) {
   PutLane& lane = *lanes_[told.lane];
   WREATH_TRY(check_told(lane, told));
   lane.parts[told.sequence & lane.mask] |= static_cast<std::uint8_t>(1U << told.part);
+  lane.rails[told.sequence & lane.mask] |= static_cast<std::uint8_t>(1U << rail);
   std::size_t bytes = 0;
   for (;;) {
     const auto published = publish_next(lane);
@@ -81,8 +82,9 @@ Result<std::size_t> PutReceiver::publish_next(PutLane& lane) {
                              header->lane, header->bytes)};
   }
   // A message stays unpublished where its device would not see it.
-  if (header->landed != 0) WREATH_TRY(port_.flush(*data));
-  parts = 0;
+  std::uint8_t& rails = lane.rails[sequence & lane.mask];
+  if (header->landed != 0) WREATH_TRY(port_.flush(*data, rails));
+  parts = rails = 0;
   SlotHeader message{};
   message.sequence = sequence;
   message.epoch = header->epoch;
@@ -125,6 +127,7 @@ std::vector<LanePosition> PutReceiver::begin_again() {
     if (!lane->small.is_registered()) continue;
     WireLane& wire = lane->wire;
     std::ranges::fill(lane->parts, std::uint8_t{0});
+    std::ranges::fill(lane->rails, std::uint8_t{0});
     wire.received.remove_before(wire.consumed());
     positions.push_back({wire.recv.lane, wire.received.begin(), wire.received.end()});
   }

@@ -18,9 +18,9 @@ class PutReceiver {
   PutReceiver(PutPort& port, const FifoShape& shape, PutLanes& lanes, const PutLandings& landings)
       : port_(port), shape_(shape), lanes_(lanes), landings_(landings) {}
 
-  // Takes what a put of the peer told, unless it is credit. Returns the bytes that were published. Returns PeerLost
-  // with the field for something that no correct peer tells or puts.
-  Result<std::size_t> on_told(const Told& told);
+  // Takes what a put of the peer told over a rail, unless it is credit. Returns the bytes that were published. Returns
+  // PeerLost with the field for something that no correct peer tells or puts.
+  Result<std::size_t> on_told(std::size_t rail, const Told& told);
   // Returns the slots that the peer wants, and makes them where there are none.
   Result<HaveSlots> on_want(const WantSlots& word);
   // Returns whether the messages are here as a whole that the peer's puts have brought, as it says.

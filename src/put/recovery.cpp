@@ -23,7 +23,7 @@ constexpr std::int64_t kSteadyNs = 10'000 * kNsPerMs;
 }  // namespace
 
 void PutRecovery::on_lost(std::size_t rail, const Error& reason) {
-  if (state_ == State::Stopping || settles() || state_ == State::Waiting) return;
+  if (state_ != State::Connected && state_ != State::Joining) return;
   port_.listen();
   reason_ = reason.message;
   leave_out(rail, reason_);
@@ -66,6 +66,7 @@ bool PutRecovery::brings_rails_back() {
     const std::int64_t now = now_ns();
     if (now < each.back_ns) continue;
     each.left_out = !port_.adapter(rail).usable();
+    if (each.left_out) each.pause_ns = std::min(2 * each.pause_ns, kLongestRailPauseNs);
     each.back_ns = each.left_out ? now + each.pause_ns : now;
     found = found || !each.left_out;
   }
@@ -166,25 +167,43 @@ Error PutRecovery::lost(const std::string& why) const {
   return {ErrorCode::PeerLost, std::move(text)};
 }
 
+// Returns whether channels settle, and all has come of what the peer has put: no more is its part.
+bool PutRecovery::waits_for_others() const { return settles() && paused_ && receiver_.has(paused_->lanes); }
+
 // Says what holds up channels that settle.
 std::string PutRecovery::awaited() const {
   if (!settles()) return {};
   if (!paused_) return ": the peer does not answer";
-  return receiver_.has(paused_->lanes) ? ": an endpoint is not closed, which links to other ranks use"
-                                       : ": a message has ended at the peer and has not come";
+  return waits_for_others() ? ": an endpoint is not closed, which links to other ranks use"
+                            : ": a message has ended at the peer and has not come";
+}
+
+// The peer needs no message any more, and its words are not to come.
+void PutRecovery::give_up() {
+  queues_.give_up();
+  for (PutQueue& queue : queues_.all()) queue.clear();
+  state_ = State::GivenUp;
+  log_info("{} to rank {}: {}: the peer has left", port_.describe(), peer_, reason_);
 }
 
 Status PutRecovery::step(std::vector<PutWord>& words) {
+  if (state_ == State::GivenUp) return {};
   if (connected()) {
-    if (queues_.count_rails() == 1 || !brings_rails_back()) return {};
+    if (queues_.count_rails() == 1 || peer_left_ || !brings_rails_back()) return {};
     reason_ = "an adapter may be back";
     begin(attempt_ + 1);
   }
-  if (now_ns() - since_ns_ > limit_ms_ * kNsPerMs) {
+  if (!peer_left_ && now_ns() - since_ns_ > limit_ms_ * kNsPerMs) {
     port_.listen();
-    return lost(fmt::format("{}, and no new connection within {} ms{}", reason_, limit_ms_, awaited()));
+    Error error = lost(fmt::format("{}, and no new connection within {} ms{}", reason_, limit_ms_, awaited()));
+    if (waits_for_others()) error.code = ErrorCode::System;
+    return error;
   }
   if (state_ == State::Stopping) WREATH_TRY(stop(words));
+  if (peer_left_ && state_ != State::Stopping) {
+    give_up();
+    return {};
+  }
   if (settles()) WREATH_TRY(settle(words));
   if (state_ == State::Waiting && theirs_) WREATH_TRY(join(words));
   if (state_ == State::Joining && peer_ready_) {
@@ -205,7 +224,7 @@ Status PutRecovery::stop(std::vector<PutWord>& words) {
   WREATH_TRY(port_.poll());
   if (!stopped || now_ns() < not_before_ns_) return {};
   state_ = State::Settling;
-  if (!port_.limits().shared) return {};
+  if (!port_.limits().shared || peer_left_) return {};
   ChannelsPaused word{attempt_, {}, sender_.ended()};
   for (const PutQueue& queue : queues_.all()) word.tells.push_back(queue.channel().tells());
   words.emplace_back(std::move(word));

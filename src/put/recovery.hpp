@@ -33,8 +33,10 @@ class PutRecovery {
 
   // Returns whether the channels work, as far as this end knows.
   bool connected() const { return state_ == State::Connected; }
+  // Returns whether channels were lost, and are to be connected again.
+  bool mends() const { return !connected() && state_ != State::GivenUp; }
   // Returns whether the peer waits for this end.
-  bool peer_waits() const { return !connected() && (theirs_.has_value() || paused_.has_value()); }
+  bool peer_waits() const { return mends() && (theirs_.has_value() || paused_.has_value()); }
   // Returns whether the channels settle, for which the adapter must be polled.
   bool settles() const { return state_ == State::Settling; }
   // Returns whether time alone brings the next step.
@@ -43,6 +45,8 @@ class PutRecovery {
   // Returns the rails that carry messages as far as is known, a bit each. Any thread may ask.
   std::uint32_t working_rails() const { return working_.load(std::memory_order_relaxed); }
 
+  // Takes note that the peer has left. Channels that are lost stay so from now on.
+  void on_peer_left() { peer_left_ = true; }
   // Takes the loss of a channel, which a new connection may mend.
   void on_lost(std::size_t rail, const Error& reason);
   // Takes the end of a put, which shows that its channel works.
@@ -61,6 +65,7 @@ class PutRecovery {
     Settling,  // until nothing comes of what the peer has put
     Waiting,   // for the peer's new channels
     Joining,   // until the peer is ready, too
+    GivenUp,   // for good: the peer has left
   };
   struct Rail {
     bool left_out = false;
@@ -71,7 +76,9 @@ class PutRecovery {
     std::string why;
   };
   void begin(std::uint32_t attempt);
+  void give_up();
   Error lost(const std::string& why) const;
+  bool waits_for_others() const;
   std::string awaited() const;
   Status expect(const char* what, std::uint32_t attempt, bool again);
   Status stop(std::vector<PutWord>& words);
@@ -94,6 +101,7 @@ class PutRecovery {
   const std::int64_t limit_ms_;
   State state_ = State::Connected;
   std::uint32_t attempt_ = 0;
+  bool peer_left_ = false;
   bool works_ = true;  // the channels of this attempt have worked
   bool peer_ready_ = false;
   std::optional<ChannelsPaused> paused_;  // of this attempt, as the next one

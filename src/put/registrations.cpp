@@ -45,9 +45,12 @@ std::optional<RegisteredMemory> Registrations::find(const void* data, std::size_
   return found;
 }
 
-DmaBufDevice* Registrations::device_of(const void* data) {
-  const bool found = has_devices_ && look_up(static_cast<const std::byte*>(data), 1);
-  return found ? last_.device : nullptr;
+Result<Flusher> Registrations::flush(const void* data) {
+  const auto found = has_devices_ ? find(data, 1) : std::nullopt;
+  if (!found) return Flusher::None;
+  if (found->flusher == Flusher::Device) WREATH_TRY(last_.device->flush_adapter_writes());
+  if (found->flusher == Flusher::Adapter) WREATH_TRY(adapter_.flush(*found->remote));
+  return found->flusher;
 }
 
 // Returns the entry of the same memory. Registers new memory for puts from it and into it, else for puts from it alone.
@@ -91,11 +94,26 @@ Status Registrations::let_in(const DeviceRange& memory) {
                                  [&](bool remote) -> Result<RegisteredMemory> {
                                    const auto buffer = memory.device->dma_buf(memory.begin);
                                    if (!buffer) return buffer.error();
-                                   if (remote) WREATH_TRY(memory.device->flush_adapter_writes());
-                                   return adapter_.register_device_memory(*buffer, memory.in_kernels, remote);
+                                   if (remote) return register_for_puts(memory, *buffer);
+                                   return adapter_.register_device_memory(*buffer, memory.in_kernels, Flusher::None);
                                  });
   if (entry.memory.registration != 0) return {};
   return Error{ErrorCode::Unavailable, fmt::format("{} has not registered this memory", adapter_.describe())};
+}
+
+// Registers memory of a device for peers' puts, where somebody flushes: the device, which does so for all adapters,
+// else the adapter.
+Result<RegisteredMemory> Registrations::register_for_puts(const DeviceRange& memory, const DmaBuf& buffer) {
+  const Status by_device = memory.device->flush_adapter_writes();
+  if (by_device) return adapter_.register_device_memory(buffer, memory.in_kernels, Flusher::Device);
+  if (by_device.error().code != ErrorCode::Unavailable) return by_device.error();
+  const auto made = adapter_.register_device_memory(buffer, memory.in_kernels, Flusher::Adapter);
+  const Status by_adapter = made ? adapter_.flush(*made->remote) : Status(made.error());
+  if (by_adapter) return made;
+  log_info("{}: peers do not put into memory of a device: {}; {}", adapter_.describe(), by_device.error().message,
+           by_adapter.error().message);
+  if (made) adapter_.deregister_memory(made->registration);
+  return by_adapter.error();
 }
 
 // Returns the entry of the allocation that holds the memory, where that was let in.

@@ -34,10 +34,11 @@ class Registrations final : private ReleaseWatcher {
   // again.
   std::optional<RegisteredMemory> find(const void* data, std::size_t bytes);
   // Registers an allocation of a device. Returns Unavailable where the device or the adapter cannot: the log says so
-  // once, and the allocation is not tried again. Peers do not put into it where the device cannot flush their writes.
+  // once, and the allocation is not tried again. Peers do not put into it where nobody can flush their writes.
   Status let_in(const DeviceRange& memory);
-  // Returns the device whose memory `data` is in, of those that were let in; null for memory of the host.
-  DmaBufDevice* device_of(const void* data);
+  // Makes what peers have put at `data` visible to the device whose memory that is, and returns who did so. Nobody
+  // needs to for memory of the host.
+  Result<Flusher> flush(const void* data);
   // Counts the registrations that there are now.
   std::size_t count() const;
   // Counts those that find() ever made. The caller of find() asks.
@@ -57,6 +58,7 @@ class Registrations final : private ReleaseWatcher {
   std::optional<Entry> let_in_at(const std::byte* data, std::size_t bytes) const;
   // Looks up the memory and keeps it in last_. Returns whether some entry has it.
   bool look_up(const std::byte* data, std::size_t bytes);
+  Result<RegisteredMemory> register_for_puts(const DeviceRange& memory, const DmaBuf& buffer);
   template <typename Register>
   const Entry& made_once(const Entry& wanted, const Register& register_memory);
 

@@ -42,6 +42,14 @@ struct FakeNetwork {
   bool dma_buf = true;
 };
 
+// Says what becomes of reads.
+enum class FakeReads : std::uint8_t {
+  Work,
+  RefuseOne,  // as if the next one might not read there
+  Refuse,
+  Stall,  // none ends
+};
+
 // Says how the adapters behave from now on.
 struct FakeBehaviour {
   std::uint64_t seed = 1;
@@ -49,14 +57,18 @@ struct FakeBehaviour {
   std::uint32_t delay_us = 50;         // the longest pause; one step of 16 has one
   std::uint32_t time_divisor = 1;      // makes timeouts and timers shorter
   bool paused = false;                 // requests wait
-  // Writes into memory that came as a dma-buf reach it only when a test calls flush().
+  // Writes into memory that came as a dma-buf reach it only when a test calls flush(), or their adapter reads some of
+  // that dma-buf.
   bool hold_device_writes = false;
+  FakeReads reads = FakeReads::Work;
   // A region keeps its pages when other pages are mapped at its address. It works for shared mappings.
   bool pin_pages = false;
 };
 
 struct FakeCounters {
   std::uint64_t writes = 0;  // executed to the end
+  std::uint64_t reads = 0;
+  std::uint64_t begun_reads = 0;
   std::uint64_t immediates = 0;
   std::uint64_t inlined = 0;  // writes whose bytes post_send copied
   std::uint64_t bytes = 0;
@@ -66,11 +78,13 @@ struct FakeCounters {
   std::uint64_t events = 0;       // of completion channels
   std::uint64_t registrations = 0;
   std::uint64_t registered = 0;  // alive
+  std::uint64_t readable = 0;    // those of them that others may read
   std::uint64_t alive = 0;       // contexts, domains, regions, channels, queues and queue pairs
 };
 
 // Holds the values that one call of modify_qp set; -1 where it did not set one.
 struct FakeModify {
+  int access = -1;
   int timeout = -1;
   int retry_cnt = -1;
   int rnr_retry = -1;

@@ -4,8 +4,7 @@
 // One thread at a time uses an endpoint and its queue: a program that uses the queue of an endpoint which is being
 // closed is ended. The tables of all of them are behind a lock.
 //
-// With SHUFFLED_FABRIC_ADAPTERS=N the first adapter of the provider is offered N times, as fake_0, fake_1 and so on,
-// and each may be spoilt.
+// Adapters are offered by offered_fabric.cpp, and each may be spoilt. Memory of devices is device_fabric.cpp's.
 #include "tests/support/shuffled_fabric.hpp"
 
 #include <dlfcn.h>
@@ -32,7 +31,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/named_adapter.hpp"
+#include "tests/support/device_fabric.hpp"
+#include "tests/support/peers_fabric.hpp"
+#include "tests/support/real_fabric.hpp"
 
 namespace {
 
@@ -45,6 +46,7 @@ constexpr auto kLateWrites = std::chrono::milliseconds(20);
 
 // An adapter of a rank, which opens all of its adapters by one thread.
 struct Domain {
+  const fid* own = nullptr;
   fi_ops_domain* real = nullptr;
   fi_ops* object = nullptr;
   fi_ops_mr* memory = nullptr;
@@ -52,6 +54,8 @@ struct Domain {
   int rank = 0;
   std::thread::id thread;
   std::atomic<FabricFault> fault = FabricFault::None;
+  bool takes_devices = false;  // was opened with FI_HMEM
+  bool forbids_cuda = false;   // its endpoint may not call CUDA
   bool fails() const { return fault == FabricFault::Fails || fault == FabricFault::Gone; }
 };
 
@@ -67,6 +71,7 @@ struct Queue;
 
 struct Endpoint {
   fi_ops_rma* rma = nullptr;  // the real ones
+  fi_ops_ep* options = nullptr;
   fi_ops* object = nullptr;
   Queue* queue = nullptr;
   Domain* domain = nullptr;
@@ -98,7 +103,6 @@ struct Tables {
   std::map<fid*, std::unique_ptr<Queue>> queues;
   std::map<fid*, std::unique_ptr<Domain>> domains;
   std::atomic<fi_ops_fabric*> fabric = nullptr;
-  std::string name;  // of the adapter that is offered several times
 };
 
 Tables& tables() {
@@ -133,11 +137,19 @@ HeldWrite hold(const fi_msg_rma* message, std::uint64_t flags) {
   return {message->msg_iov[0], message->desc[0], message->rma_iov[0], *message, flags};
 }
 
-bool submit(fid_ep* object, const Endpoint& endpoint, HeldWrite& write) {
+ssize_t submit_now(fid_ep* object, const Endpoint& endpoint, HeldWrite write) {
+  wreath::test::read_from_device(write.piece, write.description, write.flags);
   write.message.msg_iov = &write.piece;
   write.message.desc = &write.description;
   write.message.rma_iov = &write.target;
-  return endpoint.rma->writemsg(object, &write.message, write.flags) == 0;
+  wreath::test::begin_device_write(write.target, write.message.data);
+  const ssize_t returned = endpoint.rma->writemsg(object, &write.message, write.flags);
+  if (returned != 0) wreath::test::forget_device_write(write.target, write.message.data);
+  return returned;
+}
+
+bool submit(fid_ep* object, const Endpoint& endpoint, const HeldWrite& write) {
+  return submit_now(object, endpoint, write) == 0;
 }
 
 int fail(Endpoint& endpoint, HeldWrite write) {
@@ -166,7 +178,7 @@ ssize_t hold_write(fid_ep* object, const fi_msg_rma* message, std::uint64_t flag
     if (endpoint.queue->one_in(4)) return -FI_EIO;
     return fail(endpoint, hold(message, flags));
   }
-  if (endpoint.queue->armed) return endpoint.rma->writemsg(object, message, flags);
+  if (endpoint.queue->armed) return submit_now(object, endpoint, hold(message, flags));
   if (endpoint.held.size() >= kMostHeld || endpoint.queue->one_in(16)) return -FI_EAGAIN;
   endpoint.held.push_back(hold(message, flags));
   return 0;
@@ -188,12 +200,16 @@ ssize_t read_more(fid_cq* object, Queue& queue) {
   std::array<fi_cq_data_entry, 32> entries;
   const ssize_t read = queue.real->read(object, entries.data(), entries.size());
   for (ssize_t i = 0; i < read; ++i) {
-    void* const context = entries[static_cast<std::size_t>(i)].op_context;
+    const fi_cq_data_entry& entry = entries[static_cast<std::size_t>(i)];
+    void* const context = entry.op_context;
     if (queue.is_late(context)) continue;
+    if (context == nullptr && (entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+      wreath::test::end_device_write(queue.domain->own, entry.data);
+    }
     const bool silent = queue.domain->fault == FabricFault::Silent;
     const bool ends_write = context != nullptr && (silent || queue.domain->fails());
     if (ends_write && queue.domain->fails()) queue.failures.push_back(context);
-    if (!ends_write) queue.waiting.push_back(entries[static_cast<std::size_t>(i)]);
+    if (!ends_write) queue.waiting.push_back(entry);
   }
   return read;
 }
@@ -242,6 +258,7 @@ ssize_t read_failure(fid_cq* object, fi_cq_err_entry* entry, std::uint64_t flags
   entry->op_context = queue.failures.back();
   entry->err = FI_EIO;
   entry->prov_errno = kSpoilt;
+  wreath::test::fill_behind(*entry);
   queue.failures.pop_back();
   return 1;
 }
@@ -317,33 +334,41 @@ void replace(Operations*& table, Change change) {
   table = own;
 }
 
-// Gives a provider's functions the name of the adapter that they know.
-class RealName {
+// Gives a provider's functions the properties of the adapter that they know.
+class RealProperties {
  public:
-  explicit RealName(fi_info& info) : info_(info), name_(info.domain_attr->name) {
-    const std::lock_guard lock(tables().mutex);
-    if (!tables().name.empty()) info_.domain_attr->name = tables().name.data();
+  explicit RealProperties(fi_info& info) : info_(info), name_(info.domain_attr->name), host_(info) {
+    if (char* const real_name = wreath::test::offered_adapter()) info_.domain_attr->name = real_name;
   }
-  RealName(const RealName&) = delete;
-  RealName& operator=(const RealName&) = delete;
-  ~RealName() { info_.domain_attr->name = name_; }
+  RealProperties(const RealProperties&) = delete;
+  RealProperties& operator=(const RealProperties&) = delete;
+  ~RealProperties() { info_.domain_attr->name = name_; }
 
  private:
   fi_info& info_;
   char* const name_;
+  wreath::test::HostProperties host_;
 };
+
+int set_option(fid* object, int level, int option, const void* value, std::size_t bytes) {
+  const Endpoint& endpoint = endpoint_of(reinterpret_cast<fid_ep*>(object));
+  const int returned = wreath::test::set_new_option(option, value, endpoint.domain->forbids_cuda);
+  return returned == -FI_ENOPROTOOPT ? endpoint.options->setopt(object, level, option, value, bytes) : returned;
+}
 
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
   Domain& own = domain_of(domain);
   if (own.fails()) return -FI_EIO;
-  const RealName real_name(*info);
+  const RealProperties real_properties(*info);
   const int returned = own.real->endpoint(domain, info, endpoint, context);
   if (returned != 0) return returned;
   auto state = std::make_unique<Endpoint>();
   state->rma = (*endpoint)->rma;
+  state->options = (*endpoint)->ops;
   state->object = (*endpoint)->fid.ops;
   state->domain = &own;
   replace((*endpoint)->rma, [](fi_ops_rma& table) { table.writemsg = &hold_write; });
+  replace((*endpoint)->ops, [](fi_ops_ep& table) { table.setopt = &set_option; });
   replace((*endpoint)->fid.ops, [](fi_ops& table) {
     table.bind = &bind_endpoint;
     table.close = &close_endpoint;
@@ -373,11 +398,16 @@ int open_queue(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void*
   return 0;
 }
 
-int register_memory(fid* object, const void* memory, std::size_t bytes, std::uint64_t access, std::uint64_t offset,
-                    std::uint64_t key, std::uint64_t flags, fid_mr** region, void* context) {
+int open_vector(fid_domain* domain, fi_av_attr* attributes, fid_av** vector, void* context) {
+  return wreath::test::open_peers(*domain_of(domain).real, domain, attributes, vector, context);
+}
+
+int register_memory(fid* object, const fi_mr_attr* attributes, std::uint64_t flags, fid_mr** region) {
   const Domain& own = domain_of(reinterpret_cast<fid_domain*>(object));
   if (own.fault == FabricFault::Gone) return -FI_EIO;
-  return own.memory->reg(object, memory, bytes, access, offset, key, flags, region, context);
+  if (attributes->iface == FI_HMEM_SYSTEM) return own.memory->regattr(object, attributes, flags, region);
+  if (!own.takes_devices || !own.forbids_cuda) return -FI_EINVAL;
+  return wreath::test::register_device_memory(*own.memory, object, *attributes, flags, region);
 }
 
 int close_domain(fid* object) {
@@ -402,11 +432,13 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
   constexpr std::string_view kStem = "fake_";
   const std::string_view name = info->domain_attr->name;
   if (name.starts_with(kStem)) state->adapter = std::atoi(name.substr(kStem.size()).data());
-  const RealName real_name(*info);
+  state->takes_devices = (info->caps & FI_HMEM) != 0;
+  const RealProperties real_properties(*info);
   const int returned = tables().fabric.load()->domain(fabric, info, domain, context);
   if (returned != 0) return returned;
   const std::lock_guard lock(tables().mutex);
   if ((*domain)->ops->endpoint == &open_endpoint) return 0;  // it is open already
+  state->own = &(*domain)->fid;
   state->real = (*domain)->ops;
   state->object = (*domain)->fid.ops;
   state->memory = (*domain)->mr;
@@ -415,9 +447,10 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
   replace((*domain)->ops, [](fi_ops_domain& own) {
     own.endpoint = &open_endpoint;
     own.cq_open = &open_queue;
+    own.av_open = &open_vector;
   });
   replace((*domain)->fid.ops, [](fi_ops& own) { own.close = &close_domain; });
-  replace((*domain)->mr, [](fi_ops_mr& own) { own.reg = &register_memory; });
+  replace((*domain)->mr, [](fi_ops_mr& own) { own.regattr = &register_memory; });
   tables().domains[&(*domain)->fid] = std::move(state);
   return 0;
 }
@@ -429,61 +462,16 @@ void spoil(int rank, int adapter, FabricFault fault) {
   }
 }
 
-template <typename Function>
-Function* real(Function* /*own*/, const char* name) {
-  static void* const library = ::dlopen(WREATH_REAL_LIBFABRIC, RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
-
-// Offers the adapter of the loopback, or else the first one, so many times.
-void offer_several(fi_info** info, int adapters) {
-  fi_info* const all = *info;
-  const fi_info* taken = all;
-  for (const fi_info* each = all; each != nullptr; each = each->next) {
-    if (std::strcmp(each->domain_attr->name, "lo") == 0 && taken->domain_attr->name != std::string_view("lo"))
-      taken = each;
-  }
-  {
-    const std::lock_guard lock(tables().mutex);
-    if (tables().name.empty()) tables().name = taken->domain_attr->name;
-  }
-  for (int i = 0; i < adapters; ++i) {
-    fi_info* const copy = real(&fi_dupinfo, "fi_dupinfo")(taken);
-    const std::string name = "fake_" + std::to_string(i);
-    std::free(copy->domain_attr->name);
-    copy->domain_attr->name = ::strdup(name.c_str());
-    copy->nic = wreath::test::named_adapter(name.c_str());
-    *info = copy;
-    info = &copy->next;
-  }
-  real(&fi_freeinfo, "fi_freeinfo")(all);
-}
-
 }  // namespace
 
 extern "C" {
 
 extern const wreath::test::ShuffledFabric shuffled_fabric;
-const wreath::test::ShuffledFabric shuffled_fabric{&spoil};
-
-std::uint32_t fi_version() { return real(&fi_version, "fi_version")(); }
-
-int fi_getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags, const fi_info* hints,
-               fi_info** info) {
-  const int returned = real(&fi_getinfo, "fi_getinfo")(version, node, service, flags, hints, info);
-  const char* const adapters = std::getenv("SHUFFLED_FABRIC_ADAPTERS");
-  if (returned == 0 && adapters != nullptr) offer_several(info, std::atoi(adapters));
-  return returned;
-}
-
-void fi_freeinfo(fi_info* info) { real(&fi_freeinfo, "fi_freeinfo")(info); }
-
-fi_info* fi_dupinfo(const fi_info* info) { return real(&fi_dupinfo, "fi_dupinfo")(info); }
-
-const char* fi_strerror(int error) { return real(&fi_strerror, "fi_strerror")(error); }
+const wreath::test::ShuffledFabric shuffled_fabric{&spoil, &wreath::test::take_devices,
+                                                   &wreath::test::flush_device_writes, &wreath::test::count_peers};
 
 int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
-  const int returned = real(&fi_fabric, "fi_fabric")(attributes, fabric, context);
+  const int returned = wreath::test::real(&fi_fabric, "fi_fabric")(attributes, fabric, context);
   if (returned != 0) return returned;
   const std::lock_guard lock(tables().mutex);
   if ((*fabric)->ops->domain == &open_domain) return 0;

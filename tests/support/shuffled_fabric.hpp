@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
+#include <cstdint>
+
 namespace wreath::test {
 
 // An adapter may be spoilt in these ways. Puts that it had may arrive all the same, and those that fail may do so late.
@@ -14,10 +17,24 @@ enum class FabricFault : int {
   Silent,     // nothing fails, ends or comes, also over new endpoints
 };
 
+// Says how adapters take memory of devices (FI_HMEM), which are opened from now on.
+struct FabricDevices {
+  std::uint32_t version = 0;  // of libfabric, as it says; it is never older than the real one
+  bool offered = false;
+  bool needs_cuda = false;    // endpoints call CUDA
+  bool refuses = false;       // to register any
+  bool holds_writes = false;  // what has come is seen after flush() alone
+};
+
 struct ShuffledFabric {
   // Spoils an adapter of the rank that opened its adapters as the first, second and so on of those that are open. Ranks
   // that are threads do so in any order.
   void (*spoil)(int rank, int adapter, FabricFault fault) = nullptr;
+  void (*take_devices)(const FabricDevices& devices) = nullptr;
+  // Lets devices see what has come. Returns how many writes that were.
+  std::size_t (*flush)() = nullptr;
+  // Counts the addresses of peers that all adapters hold.
+  std::size_t (*count_peers)() = nullptr;
 
   // Loads the library as a program would. It is null where that is not the stand-in.
   static ShuffledFabric find() {

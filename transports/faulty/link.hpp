@@ -31,6 +31,9 @@ class FaultyLink final : public Wire {
   bool arm() override { return wire_ == nullptr || wire_->arm(); }
   bool stop() override { return wire_ == nullptr || wire_->stop(); }
   std::string held_by() const override { return wire_ == nullptr ? std::string() : wire_->held_by(); }
+  void on_peer_left() override {
+    if (wire_ != nullptr) wire_->on_peer_left();
+  }
   bool needs_progress() const override { return wire_ != nullptr && wire_->needs_progress(); }
   bool has_words() const override { return wire_ != nullptr && wire_->has_words(); }
   std::optional<Offer> take_word() override { return wire_ == nullptr ? std::nullopt : wire_->take_word(); }

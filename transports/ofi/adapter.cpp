@@ -11,9 +11,7 @@
 #include <cerrno>
 
 #include "src/base/log.hpp"
-#include "src/base/random.hpp"
 #include "src/put/message.hpp"
-#include "wreath/units.hpp"
 
 namespace wreath {
 namespace {
@@ -25,27 +23,14 @@ constexpr std::uint32_t kFewestOutstanding = 16;
 constexpr std::uint32_t kMostOutstanding = 1024;
 // A sleeper looks so often where a provider has nothing to wait on.
 constexpr long kLookNs = 200'000;
-constexpr int kKeyTries = 8;
 // A rail is lost of which nothing comes for twice as long while others go on. Providers over sockets try again for that
 // long where packets are lost.
 constexpr std::int64_t kSilentMs = 2500;
 
-// Returns a key of so many bytes that no stranger can guess.
-std::uint64_t random_key(std::size_t bytes) {
-  const std::uint64_t key = random_u64();
-  return bytes >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * bytes)) - 1);
-}
-
-// Returns whether a call failed because the adapter is gone.
-bool is_gone(std::int64_t returned) {
-  constexpr std::array<std::int64_t, 4> kGone{FI_EIO, FI_ENODEV, FI_ENETDOWN, FI_EOPBADSTATE};
-  return std::ranges::find(kGone, -returned) != kGone.end();
-}
-
 }  // namespace
 
 OfiAdapter::OfiAdapter(OfiProvider provider, int peers, bool mends)
-    : provider_(std::move(provider)), peers_(peers), mends_(mends) {
+    : provider_(std::move(provider)), no_device_memory_(provider_.no_device_memory), peers_(peers), mends_(mends) {
   const fi_info& info = *provider_.info;
   const auto share = static_cast<std::uint32_t>(info.tx_attr->size / static_cast<std::size_t>(peers));
   limits_.put_bytes = std::min<std::uint64_t>(info.ep_attr->max_msg_size, kLongestPutBytes);
@@ -63,8 +48,8 @@ OfiAdapter::~OfiAdapter() {
   endpoint_.reset();
 }
 
-Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks) {
-  auto providers = find_providers(rank);
+Result<std::vector<std::unique_ptr<Adapter>>> OfiAdapter::open_all(int rank, int ranks, bool has_device) {
+  auto providers = find_providers(rank, has_device);
   if (!providers) return providers.error();
   std::vector<std::unique_ptr<Adapter>> adapters;
   for (OfiProvider& each : *providers) {
@@ -143,6 +128,7 @@ Status OfiAdapter::enable_endpoint() {
   fid_ep* endpoint = nullptr;
   if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
   OfiHandle<fid_ep> made(endpoint);
+  forbid_cuda(*endpoint);
   int rc = fi_ep_bind(endpoint, &peer_addresses_->fid, 0);
   if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (rc == 0) rc = fi_enable(endpoint);
@@ -155,6 +141,15 @@ Status OfiAdapter::enable_endpoint() {
   endpoint_ = std::move(made);
   address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
   return {};
+}
+
+// Such a call may wait for a kernel that waits for a message. Endpoints that need it take no memory of devices.
+void OfiAdapter::forbid_cuda(fid_ep& endpoint) {
+  if (!no_device_memory_.empty()) return;
+  const bool permitted = false;
+  const int rc = fi_setopt(&endpoint.fid, FI_OPT_ENDPOINT, kOfiCudaApiPermitted, &permitted, sizeof permitted);
+  if (rc == 0) return;
+  no_device_memory_ = fmt::format("its endpoint would call CUDA: {}", provider_.library->explain("fi_setopt", rc));
 }
 
 Error OfiAdapter::not_enabled(std::int64_t returned) const {
@@ -202,49 +197,6 @@ void OfiAdapter::post_receives() {
   }
 }
 
-Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, bool remote) {
-  const std::uint64_t access = remote ? FI_REMOTE_WRITE | FI_WRITE : FI_WRITE;
-  const std::size_t key_bytes = provider_.info->domain_attr->mr_key_size;
-  fid_mr* region = nullptr;
-  int rc = -FI_ENOKEY;
-  for (int i = 0; i < kKeyTries && rc == -FI_ENOKEY; ++i) {
-    const std::uint64_t key = has_mode(FI_MR_PROV_KEY) ? 0 : random_key(key_bytes);
-    rc = fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, &region, nullptr);
-  }
-  auto made = std::make_unique<Registration>();
-  made->region.reset(rc == 0 ? region : nullptr);
-  if (rc == 0 && has_mode(FI_MR_ENDPOINT)) {
-    rc = !is_open() ? -FI_EOPBADSTATE : fi_mr_bind(region, &endpoint_->fid, 0);
-    if (rc == 0) rc = fi_mr_enable(region);
-  }
-  // A lost adapter holds up nobody who registers with the others, and stays lost: see reopen().
-  const bool lost = rc != 0 && mends_ && blank_registration_ != 0 && (!is_open() || is_gone(rc));
-  if (lost) {
-    lose_all(provider_.library->explain("fi_mr_reg", rc));
-    made->region.reset();
-  } else if (rc != 0) {
-    Error error = failed("fi_mr_reg", rc);
-    error.message += fmt::format("; {} of memory were not registered: raise the limit of locked memory (ulimit -l)",
-                                 format_bytes(memory.size()));
-    return error;
-  }
-  made->remote.address = has_mode(FI_MR_VIRT_ADDR) ? reinterpret_cast<std::uintptr_t>(memory.data()) : 0;
-  made->remote.key = lost ? 0 : fi_mr_key(region);
-  const std::lock_guard lock(mutex_);
-  registrations_.push_back(std::move(made));
-  return reinterpret_cast<std::uint64_t>(registrations_.back().get());
-}
-
-RemoteMemory OfiAdapter::name(std::uint64_t registration) const {
-  return reinterpret_cast<const Registration*>(registration)->remote;
-}
-
-void OfiAdapter::deregister_memory(std::uint64_t registration) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(registrations_,
-                [&](const auto& each) { return reinterpret_cast<std::uint64_t>(each.get()) == registration; });
-}
-
 Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   const auto differs = [](const char* what, const auto& here, const auto& there) {
     return Error{ErrorCode::Mismatch,
@@ -265,13 +217,26 @@ Result<fi_addr_t> OfiAdapter::insert(const OfiAddress& theirs) {
   if (theirs.channel >> (32 - limits_.told_bits) != 0) {
     return bad_address(fmt::format("channel {} is out of range", theirs.channel));
   }
-  if (const auto known = inserted_.find(theirs.endpoint); known != inserted_.end()) return known->second;
+  if (const auto known = inserted_.find(theirs.endpoint); known != inserted_.end()) {
+    ++known->second.channels;
+    return known->second.address;
+  }
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int inserted = fi_av_insert(peer_addresses_.get(), theirs.endpoint.data(), 1, &address, 0, nullptr);
   if (inserted != 1) return failed("fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
   has_peers_ = true;
-  inserted_[theirs.endpoint] = address;
+  inserted_[theirs.endpoint] = {address, 1};
   return address;
+}
+
+// A peer whose endpoint was opened anew has a new address each time.
+void OfiAdapter::forget(fi_addr_t peer) {
+  const auto known = std::ranges::find_if(inserted_, [peer](const auto& each) { return each.second.address == peer; });
+  if (known == inserted_.end() || --known->second.channels > 0) return;
+  inserted_.erase(known);
+  if (const int rc = fi_av_remove(peer_addresses_.get(), &peer, 1, 0); rc != 0) {
+    log_info("{}", failed("fi_av_remove", rc).message);
+  }
 }
 
 OfiRequest& OfiAdapter::take_request() {
@@ -330,8 +295,9 @@ bool OfiAdapter::take(const fi_cq_data_entry& entry, PutEvent& event) {
 
 // Takes the entry of something that failed. Returns whether it made `event`.
 bool OfiAdapter::take_failure(PutEvent& event) {
-  fi_cq_err_entry entry{};
-  const auto count = fi_cq_readerr(queue_.get(), &entry, 0);
+  OfiNewer<fi_cq_err_entry> read;
+  const fi_cq_err_entry& entry = read.known;
+  const auto count = fi_cq_readerr(queue_.get(), &read.known, 0);
   if (count < 1) return false;
   std::array<char, 128> text{};
   const char* const more = fi_cq_strerror(queue_.get(), entry.prov_errno, entry.err_data, text.data(), text.size());
@@ -357,7 +323,7 @@ Result<std::size_t> OfiAdapter::poll(std::span<PutEvent> events) {
     made = std::size_t{0};
   }
   post_receives();
-  if (mending_) go_on_mending();
+  if (is_mending()) go_on_mending();
   channels_.each([&](OfiChannel& channel) {
     if (*made < events.size() && channel.take_loss(events[*made])) ++*made;
   });
@@ -398,11 +364,6 @@ bool OfiAdapter::arm() {
   return fi_trywait(fabric_.get(), &waits, 1) == FI_SUCCESS;
 }
 
-void OfiAdapter::close_regions() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& each : registrations_) each->region.reset();
-}
-
 // Nothing reads memory for a put any more when the endpoint is closed, and no peer writes any through it. Registrations
 // that are bound to the endpoint are closed before it.
 bool OfiAdapter::close_endpoint() {
@@ -433,13 +394,14 @@ void OfiAdapter::close_now() {
 }
 
 void OfiAdapter::lose_all(const std::string& why) {
-  channels_.each([&](OfiChannel& channel) { channel.lose(why, true); });
+  channels_.each([&](OfiChannel& channel) { channel.lose(why); });
 }
 
 // A put that was lost may come late, as long as the endpoint is open. Links that have something under way there with
 // other peers end it first: a put that has ended must be told.
 void OfiAdapter::go_on_mending() {
-  channels_.each([](OfiChannel& channel) { channel.lose("its endpoint is opened anew for another peer", false); });
+  const std::string why = fmt::format("its endpoint is opened anew for a link to another rank: {}", *mending_);
+  channels_.each([&](OfiChannel& channel) { channel.leave(why); });
   if (channels_.any([](const OfiChannel& channel) { return channel.is_busy(); }) || !close_endpoint()) return;
   channels_.each([](OfiChannel& channel) { channel.on_closed(); });
   bell_ = {};
@@ -450,12 +412,13 @@ void OfiAdapter::go_on_mending() {
   requests_.clear();
   free_.clear();
   receives_.clear();
-  mending_ = false;
+  mending_.reset();
 }
 
 // Peers know memory by its key, so all of it must be registered as they have heard.
 Status OfiAdapter::reopen() {
-  if (mending_ || closing_.begun()) return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
+  if (is_mending() || closing_.begun())
+    return Error{ErrorCode::Unavailable, describe() + ": its endpoint is being closed"};
   const auto misses = [](const auto& each) { return each->region == nullptr; };
   if (const std::lock_guard lock(mutex_); std::ranges::any_of(registrations_, misses)) {
     return Error{ErrorCode::Unavailable, describe() + ": memory was not registered while it was away"};

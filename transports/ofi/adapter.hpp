@@ -26,6 +26,7 @@
 #include "src/put/sentences.hpp"
 #include "transports/ofi/channel.hpp"
 #include "transports/ofi/closing.hpp"
+#include "transports/ofi/newer.hpp"
 #include "transports/ofi/provider.hpp"
 
 namespace wreath {
@@ -55,8 +56,8 @@ class OfiAdapter final : public Adapter {
  public:
   // `mends` says that links have other adapters, too: a loss is theirs to mend.
   static Result<std::unique_ptr<OfiAdapter>> open(OfiProvider provider, int ranks, bool mends = false);
-  // Opens the adapters of a rank.
-  static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks);
+  // Opens the adapters of a rank. `has_device` says that adapters may read and write memory of its device.
+  static Result<std::vector<std::unique_ptr<Adapter>>> open_all(int rank, int ranks, bool has_device = false);
   ~OfiAdapter() override;
   OfiAdapter(const OfiAdapter&) = delete;
   OfiAdapter& operator=(const OfiAdapter&) = delete;
@@ -64,6 +65,7 @@ class OfiAdapter final : public Adapter {
   std::string describe() const override { return provider_.describe(); }
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) override;
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.
@@ -78,6 +80,8 @@ class OfiAdapter final : public Adapter {
   const OfiAddress& address() const { return address_; }
   // Takes a peer's address. Mismatch says why no write would reach it.
   Result<fi_addr_t> insert(const OfiAddress& theirs);
+  // Says that a channel has another peer's address from now on, or has none. Nothing is under way there.
+  void forget(fi_addr_t peer);
   // Submits a put that tells `word`. Returns false where the provider takes no more now.
   Result<bool> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
   // Returns whether a channel is to go on.
@@ -91,9 +95,11 @@ class OfiAdapter final : public Adapter {
   // Closes the endpoint for good and waits for that.
   void close_now();
   bool mends() const { return mends_; }
-  // Closes the endpoint when no channel has something under way. Those that are connected are lost.
-  void mend() { mending_ = true; }
-  bool is_mending() const { return mending_; }
+  // Closes the endpoint when no channel has something under way. Those that are connected are lost, since `why`.
+  void mend(const std::string& why) {
+    if (!is_mending()) mending_ = why;
+  }
+  bool is_mending() const { return mending_.has_value(); }
   // Opens the endpoint where it is closed. Unavailable says that it is not closed yet, or that memory was not
   // registered.
   Status reopen();
@@ -108,11 +114,14 @@ class OfiAdapter final : public Adapter {
   OfiAdapter(OfiProvider provider, int peers, bool mends);
   Status make_endpoint();
   Status enable_endpoint();
+  void forbid_cuda(fid_ep& endpoint);
   Status make_queue(std::size_t entries);
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
   bool close_endpoint();
+  Result<std::uint64_t> add_region(OfiNewer<fi_mr_attr>& memory, std::uint64_t flags, const std::byte* first,
+                                   bool remote);
   void close_regions();
   void go_on_mending();
   void lose_all(const std::string& why);
@@ -124,16 +133,21 @@ class OfiAdapter final : public Adapter {
   bool has_mode(int mode) const { return (provider_.info->domain_attr->mr_mode & mode) != 0; }
 
   const OfiProvider provider_;
+  std::string no_device_memory_;  // why it takes none; empty where it does
   const int peers_;
   const bool mends_;
-  bool mending_ = false;
-  std::uint32_t tells_ = 0;  // of each channel's peer
+  std::optional<std::string> mending_;  // why a link needs another endpoint, until the old one is closed
+  std::uint32_t tells_ = 0;             // of each channel's peer
   PutLimits limits_;
   OfiHandle<fid_fabric> fabric_;
   OfiHandle<fid_domain> domain_;
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
-  std::map<std::vector<std::byte>, fi_addr_t> inserted_;  // by the address of a peer's endpoint
+  struct Peer {
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    std::uint32_t channels = 0;
+  };
+  std::map<std::vector<std::byte>, Peer> inserted_;  // by the address of a peer's endpoint
   OfiHandle<fid_ep> endpoint_;
   OfiClosing closing_;  // of the endpoint
   LibraryDescriptor bell_;

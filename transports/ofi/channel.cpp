@@ -37,6 +37,7 @@ Status OfiChannel::connect(std::span<const std::byte> theirs) {
   if (!address) return address.error();
   const auto peer = adapter_.insert(*address);
   if (!peer) return peer.error();
+  if (peer_ != FI_ADDR_UNSPEC) adapter_.forget(peer_);
   peer_ = *peer;
   word_ = std::uint32_t{address->channel} << adapter_.limits().told_bits;
   state_ = State::Connected;
@@ -52,7 +53,7 @@ Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
     if (outstanding_ == adapter_.limits().outstanding) return i;
     const Put& put = puts[i];
     const auto taken = adapter_.write(*this, put, peer_, word_ | put.tells.value_or(0));
-    if (!taken && adapter_.mends()) lose(taken.error().message, true);
+    if (!taken && adapter_.mends()) lose(taken.error().message);
     if (!taken && i == 0 && !adapter_.mends()) return taken.error();
     if (!taken || !*taken) return i;
     ++outstanding_;
@@ -70,7 +71,7 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   if (!failure.empty()) {
     log_info("{}: a put of {} bytes failed: {}", describe(), request.bytes, failure);
     if (adapter_.mends() || !request.optional) {
-      lose(fmt::format("a put of {} bytes failed: {}", request.bytes, failure), true);
+      lose(fmt::format("a put of {} bytes failed: {}", request.bytes, failure));
       return take_loss(event);
     }
   }
@@ -82,11 +83,18 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
   return true;
 }
 
-void OfiChannel::lose(const std::string& why, bool failed) {
-  if (failed && is_busy()) failed_ = true;
+void OfiChannel::lose(const std::string& why) {
+  if (is_busy() && !failure_) failure_ = why;
+  disconnect(ErrorCode::PeerLost, why);
+}
+
+// The peer has no part in it.
+void OfiChannel::leave(const std::string& why) { disconnect(ErrorCode::System, why); }
+
+void OfiChannel::disconnect(ErrorCode code, const std::string& why) {
   if (state_ != State::Connected) return;
   state_ = State::Lost;
-  loss_ = why;
+  loss_ = Error{code, why};
 }
 
 bool OfiChannel::take_loss(PutEvent& event) {
@@ -94,7 +102,7 @@ bool OfiChannel::take_loss(PutEvent& event) {
   event = {};
   event.kind = PutEvent::Kind::Lost;
   event.channel = index_;
-  event.error = {ErrorCode::PeerLost, *std::exchange(loss_, std::nullopt)};
+  event.error = *std::exchange(loss_, std::nullopt);
   event.retryable = adapter_.mends();
   return true;
 }
@@ -114,25 +122,25 @@ bool OfiChannel::pause() {
     pausing_ns_ = now_ns();
   }
   if (state_ != State::Pausing) return true;
-  if (outstanding_ > 0 && !failed_ && now_ns() - pausing_ns_ <= kLongestDrainNs) return false;
-  failed_ = failed_ || outstanding_ > 0;
+  if (outstanding_ > 0 && !failure_ && now_ns() - pausing_ns_ <= kLongestDrainNs) return false;
+  if (outstanding_ > 0 && !failure_) failure_ = "its puts do not end";
   state_ = State::Paused;
   return true;
 }
 
 std::uint32_t OfiChannel::tells() const {
   if (state_ != State::Paused) return 0;
-  return failed_ ? kUnknownTells : told_;
+  return failure_ ? kUnknownTells : told_;
 }
 
 bool OfiChannel::settle(std::uint32_t peer_tells) {
   if (state_ == State::Paused) {
-    failed_ = failed_ || peer_tells == kUnknownTells;
-    if (!failed_ && received_ != peer_tells) return false;
-    if (failed_) adapter_.mend();
+    if (peer_tells == kUnknownTells && !failure_) failure_ = "puts of the peer were lost";
+    if (!failure_ && received_ != peer_tells) return false;
+    if (failure_) adapter_.mend(*failure_);
     state_ = State::Settled;
   }
-  return !failed_ || !adapter_.is_mending();
+  return !failure_ || !adapter_.is_mending();
 }
 
 // The adapter must have its endpoint again. A channel that is to be settled keeps its index, and counts anew.
@@ -142,7 +150,7 @@ Status OfiChannel::reset() {
   }
   WREATH_TRY(adapter_.reopen());
   told_ = received_ = 0;
-  failed_ = false;
+  failure_.reset();
   state_ = State::Ready;
   return {};
 }

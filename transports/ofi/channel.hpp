@@ -55,19 +55,23 @@ class OfiChannel final : public Channel {
   bool pause() override;
   std::uint32_t tells() const override;
   bool settle(std::uint32_t peer_tells) override;
+  void give_up() override { state_ = State::Stopping; }
 
   // Takes the end of a put, which failed where `failure` is not empty. Returns whether it made `event`.
   bool on_ended(const OfiRequest& request, const std::string& failure, PutEvent& event);
   // Takes note of a put of the peer that has told something.
   void on_told() { ++received_; }
-  // Loses a channel that is connected. `failed` says that what it has under way is lost, also where it pauses.
-  void lose(const std::string& why, bool failed);
+  // Loses a channel that is connected. What it has under way is lost, also where it pauses.
+  void lose(const std::string& why);
+  // Loses a channel that is connected, for the sake of another one.
+  void leave(const std::string& why);
   // Says once that the channel is lost. Returns whether it made `event`.
   bool take_loss(PutEvent& event);
   // Forgets what the endpoint was to do, which is closed, and that a peer may have its address.
   void on_closed() {
     outstanding_ = reading_ = 0;
-    failed_ = false;
+    failure_.reset();
+    peer_ = FI_ADDR_UNSPEC;
     if (state_ == State::Ready) state_ = State::Settled;
   }
   // Returns whether the channel may still be of use.
@@ -77,19 +81,20 @@ class OfiChannel final : public Channel {
 
  private:
   enum class State : std::uint8_t { Ready, Connected, Lost, Pausing, Paused, Settled, Stopping };
+  void disconnect(ErrorCode code, const std::string& why);
 
   OfiAdapter& adapter_;
   const std::uint16_t index_;
   State state_ = State::Ready;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
-  std::uint32_t word_ = 0;           // the peer's channel, where told words have it
-  std::uint32_t outstanding_ = 0;    // puts
-  std::uint32_t reading_ = 0;        // those of them that have bytes
-  std::uint32_t told_ = 0;           // puts that told the peer something and have ended, since connect()
-  std::uint32_t received_ = 0;       // puts of the peer that told something
-  bool failed_ = false;              // a put has failed, or does not end
-  std::int64_t pausing_ns_ = 0;      // when the channel began to pause
-  std::optional<std::string> loss_;  // why it is lost, until that was said
+  std::uint32_t word_ = 0;              // the peer's channel, where told words have it
+  std::uint32_t outstanding_ = 0;       // puts
+  std::uint32_t reading_ = 0;           // those of them that have bytes
+  std::uint32_t told_ = 0;              // puts that told the peer something and have ended, since connect()
+  std::uint32_t received_ = 0;          // puts of the peer that told something
+  std::int64_t pausing_ns_ = 0;         // when the channel began to pause
+  std::optional<std::string> failure_;  // of a put that has failed, or does not end
+  std::optional<Error> loss_;           // why it is lost, until that was said
 };
 
 }  // namespace wreath

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace wreath {
 
 #define WREATH_OFI_LOOK_UP(function) library.look_up("fi_" #function, this->function, missing);
@@ -15,6 +18,11 @@ std::string OfiFunctions::look_up(const SharedLibrary& library) {
 
 std::string OfiFunctions::explain(std::string_view call, std::int64_t returned) const {
   return fmt::format("{}: {}", call, strerror(static_cast<int>(-returned)));
+}
+
+bool is_gone(std::int64_t returned) {
+  constexpr std::array<std::int64_t, 4> kGone{FI_EIO, FI_ENODEV, FI_ENETDOWN, FI_EOPBADSTATE};
+  return std::ranges::find(kGone, -returned) != kGone.end();
 }
 
 }  // namespace wreath

@@ -27,6 +27,9 @@ struct OfiFunctions {
   std::string explain(std::string_view call, std::int64_t returned) const;
 };
 
+// Returns whether a call failed because the adapter is gone.
+bool is_gone(std::int64_t returned);
+
 using OfiLibrary = LoadedLibrary<OfiFunctions>;
 
 }  // namespace wreath

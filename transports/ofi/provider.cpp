@@ -11,6 +11,7 @@
 #include "src/base/config.hpp"
 #include "src/topology/kernel_files.hpp"
 #include "src/topology/rdma_ports.hpp"
+#include "transports/ofi/newer.hpp"
 
 namespace wreath {
 namespace {
@@ -51,24 +52,61 @@ constexpr Ask kAskForMessages{kMessages, kNotes, 0};
 // Behaviour of adapters that newer libraries have is asked for by this version (EFA: writes without the peer's help).
 constexpr std::uint32_t kNewestVersion = FI_VERSION(1, 18);
 
-// Returns the properties that the provider has, a list; null with `returned` where it has none.
-OfiInfo ask_for(const OfiLibrary& library, const std::string& provider, const Ask& what, int& returned) {
+// Returns the properties that the provider has, a list; null with `returned` where it has none. `devices` is FI_HMEM
+// where memory of devices is asked for.
+OfiInfo ask_for(const OfiLibrary& library, const std::string& provider, const Ask& what, std::uint64_t devices,
+                int& returned) {
   OfiInfo hints(library.dupinfo(nullptr), library.freeinfo);
   returned = -FI_ENOMEM;
   if (hints == nullptr) return hints;
-  hints->caps = what.caps;
+  hints->caps = what.caps | devices;
   hints->mode = what.mode;
   hints->ep_attr->type = FI_EP_RDM;
   hints->tx_attr->op_flags = what.completion;
   fi_domain_attr& domain = *hints->domain_attr;
   domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  if (devices != 0) domain.mr_mode |= FI_MR_HMEM;
   domain.threading = FI_THREAD_SAFE;
   domain.resource_mgmt = FI_RM_ENABLED;
   domain.cq_data_size = (what.caps & FI_RMA) != 0 ? sizeof(std::uint32_t) : 0;
   hints->fabric_attr->prov_name = ::strdup(provider.c_str());  // freeinfo() frees it
   fi_info* list = nullptr;
-  returned = library.getinfo(std::min(library.version(), kNewestVersion), nullptr, nullptr, 0, hints.get(), &list);
+  const std::uint32_t newest = devices == 0 ? kNewestVersion : kOfiDmaBufVersion;
+  returned = library.getinfo(std::min(library.version(), newest), nullptr, nullptr, 0, hints.get(), &list);
   return {returned == 0 ? list : nullptr, library.freeinfo};
+}
+
+struct Offered {
+  OfiInfo list;
+  std::uint64_t completion = 0;
+  int returned = 0;
+};
+
+// Asks for less and less, until the provider has it.
+Offered ask_in_turn(const OfiLibrary& library, const std::string& provider, std::uint64_t devices) {
+  Offered offered{{nullptr, library.freeinfo}};
+  for (const Ask& each : kAsks) {
+    offered.list = ask_for(library, provider, each, devices, offered.returned);
+    offered.completion = each.completion;
+    if (offered.list != nullptr) break;
+  }
+  return offered;
+}
+
+// Asks with memory of devices first, where the rank has one. `why_not` says why the answer is without.
+Offered ask_all(const OfiLibrary& library, const std::string& provider, bool has_device, std::string& why_not) {
+  if (!has_device) {
+    why_not = "this rank has no device (CommunicatorOptions::device)";
+  } else if (library.version() < kOfiCudaVersion) {
+    why_not = fmt::format("libfabric {}.{} may call CUDA while kernels wait for messages; take 1.18 or later",
+                          FI_MAJOR(library.version()), FI_MINOR(library.version()));
+  } else {
+    Offered offered = ask_in_turn(library, provider, FI_HMEM);
+    if (offered.list != nullptr) return offered;
+    why_not = fmt::format("libfabric's provider {} takes none (FI_HMEM): {}", provider,
+                          library.explain("fi_getinfo", offered.returned));
+  }
+  return ask_in_turn(library, provider, 0);
 }
 
 // Providers open adapters when they are asked first, and the kernel refuses what a child of a fork asks of them.
@@ -88,7 +126,7 @@ bool has_efa() {
   });
 }
 
-OfferedAdapter offered(const fi_info& info, const std::vector<Interface>& all) {
+OfferedAdapter describe(const fi_info& info, const std::vector<Interface>& all) {
   const fid_nic* const adapter = info.nic;
   if (adapter != nullptr && adapter->device_attr != nullptr && adapter->device_attr->name != nullptr) {
     return {adapter->device_attr->name};
@@ -101,7 +139,7 @@ OfferedAdapter offered(const fi_info& info, const std::vector<Interface>& all) {
 
 Error nothing_found(const OfiLibrary& library, const std::string& provider, int returned) {
   int ignored = 0;
-  if (ask_for(library, provider, kAskForMessages, ignored) != nullptr) {
+  if (ask_for(library, provider, kAskForMessages, 0, ignored) != nullptr) {
     return no_provider(
         fmt::format("libfabric's provider {} has no remote writes that tell 4 bytes, which this transport needs; "
                     "take another one by WREATH_OFI_PROVIDER",
@@ -143,7 +181,7 @@ Result<std::string> wanted_provider(std::string_view named, std::string_view fil
   return provider;
 }
 
-Result<std::vector<OfiProvider>> find_providers(int rank) {
+Result<std::vector<OfiProvider>> find_providers(int rank, bool has_device) {
   const auto rails = setting_integer(Setting::Rails);
   if (!rails) return rails.error();
   const auto provider =
@@ -152,22 +190,16 @@ Result<std::vector<OfiProvider>> find_providers(int rank) {
   const auto library = OfiLibrary::get();
   if (!library) return library.error();
   WREATH_TRY(check_process());
-  int returned = 0;
-  OfiInfo list(nullptr, (*library)->freeinfo);
-  std::uint64_t completion = 0;
-  for (const Ask& each : kAsks) {
-    list = ask_for(**library, *provider, each, returned);
-    completion = each.completion;
-    if (list != nullptr) break;
-  }
-  if (list == nullptr) return nothing_found(**library, *provider, returned);
+  std::string no_device_memory;
+  const Offered offered = ask_all(**library, *provider, has_device, no_device_memory);
+  if (offered.list == nullptr) return nothing_found(**library, *provider, offered.returned);
   const std::vector<Interface> all = interfaces();
   std::vector<const fi_info*> infos;
   std::vector<OfferedAdapter> adapters;
-  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+  for (const fi_info* info = offered.list.get(); info != nullptr; info = info->next) {
     if (!is_driven(*info)) continue;
     infos.push_back(info);
-    adapters.push_back(offered(*info, all));
+    adapters.push_back(describe(*info, all));
   }
   if (infos.empty()) return nothing_found(**library, *provider, -FI_ENODATA);
   const auto chosen = choose_offered(adapters, setting_text(Setting::Hca), setting_text(Setting::SocketInterface), rank,
@@ -175,7 +207,8 @@ Result<std::vector<OfiProvider>> find_providers(int rank) {
   if (!chosen) return Error{chosen.error().code, fmt::format("{}: {}", *provider, chosen.error().message)};
   std::vector<OfiProvider> found;
   for (const std::size_t each : *chosen) {
-    found.push_back({*library, OfiInfo((*library)->dupinfo(infos[each]), (*library)->freeinfo), completion});
+    found.push_back({*library, OfiInfo((*library)->dupinfo(infos[each]), (*library)->freeinfo), offered.completion,
+                     no_device_memory});
     if (found.back().info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
   }
   return found;

@@ -22,6 +22,7 @@ struct OfiProvider {
   const OfiLibrary* library = nullptr;
   OfiInfo info{nullptr, nullptr};
   std::uint64_t completion = 0;  // the flag by which a write completes when the peer's end has it
+  std::string no_device_memory;  // why it takes no memory of devices; empty where it may
 
   std::string name() const { return info->fabric_attr->prov_name; }
   std::string describe() const;  // "efa rdmap16s27-rdm"
@@ -39,7 +40,8 @@ bool is_socket_address(std::uint32_t format);
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa);
 
 // Asks libfabric, and chooses for a rank: the provider with each of the rank's adapters. The error says in words why
-// there is nothing, and what to do. Nothing is loaded where no provider is wanted.
-Result<std::vector<OfiProvider>> find_providers(int rank);
+// there is nothing, and what to do. Nothing is loaded where no provider is wanted. Memory of devices is asked for where
+// `has_device` says so, since providers choose their ways by it. One that has none is taken all the same.
+Result<std::vector<OfiProvider>> find_providers(int rank, bool has_device = false);
 
 }  // namespace wreath

@@ -9,7 +9,8 @@
 namespace wreath {
 
 Result<std::unique_ptr<Transport>> make_ofi(const TransportContext& context) {
-  auto port = PutPort::make(OfiAdapter::open_all(context.self.rank, context.ranks));
+  const bool has_device = context.self.device.kind != EndpointDevice::Kind::None;
+  auto port = PutPort::make(OfiAdapter::open_all(context.self.rank, context.ranks, has_device));
   if (!port) return port.error();
   const auto waiting = PlaceWaiting::read();
   if (!waiting) return waiting.error();

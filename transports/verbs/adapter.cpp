@@ -47,7 +47,8 @@ VerbsAdapter::VerbsAdapter(const VerbsSettings& settings, const ChosenPort& port
       port_(port.facts),
       peers_(peers),
       bell_(nullptr, device_->library().destroy_comp_channel),
-      queue_(nullptr, device_->library().destroy_cq) {
+      queue_(nullptr, device_->library().destroy_cq),
+      flush_(*this) {
   const ibv_device_attr& most = device_->limits();
   // Half of the completion queue is for sends, and each may complete in error.
   const auto share =
@@ -94,10 +95,14 @@ Result<std::uint64_t> VerbsAdapter::register_memory(std::span<std::byte> memory,
   return reinterpret_cast<std::uint64_t>(*made);
 }
 
-Result<RegisteredMemory> VerbsAdapter::register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) {
-  const auto made = device_->register_memory(memory, address, access(remote));
+Result<RegisteredMemory> VerbsAdapter::register_device_memory(const DmaBuf& memory, std::byte* address,
+                                                              Flusher flusher) {
+  // No write overtakes another one where a read is to find all of them done.
+  constexpr unsigned kRead = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  const bool remote = flusher != Flusher::None;
+  const auto made = device_->register_memory(memory, address, flusher == Flusher::Adapter ? kRead : access(remote));
   if (!made) return made.error();
-  RegisteredMemory registered{reinterpret_cast<std::uint64_t>(*made), std::nullopt};
+  RegisteredMemory registered{reinterpret_cast<std::uint64_t>(*made), std::nullopt, flusher};
   if (remote) registered.remote = {reinterpret_cast<std::uintptr_t>(address), (*made)->rkey};
   return registered;
 }

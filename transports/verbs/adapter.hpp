@@ -10,6 +10,7 @@
 #include "src/put/channel_table.hpp"
 #include "transports/verbs/channel.hpp"
 #include "transports/verbs/device.hpp"
+#include "transports/verbs/read_flush.hpp"
 #include "transports/verbs/settings.hpp"
 
 namespace wreath {
@@ -23,7 +24,8 @@ class VerbsAdapter final : public Adapter {
   std::string describe() const override { return port_text(port_); }
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
-  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) override;
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) override;
+  Status flush(const RemoteMemory& memory) override { return flush_.flush(memory); }
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.
@@ -72,6 +74,7 @@ class VerbsAdapter final : public Adapter {
   std::uint16_t generation_ = 0;
   ChannelTable<VerbsChannel> channels_;
   std::deque<PutEvent> events_;  // those that arm() found
+  ReadFlush flush_;
 };
 
 }  // namespace wreath

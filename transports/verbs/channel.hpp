@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "src/put/adapter.hpp"
-#include "transports/verbs/address.hpp"
-#include "transports/verbs/device.hpp"
+#include "transports/verbs/queue_pair.hpp"
 
 namespace wreath {
 
@@ -42,8 +41,8 @@ class VerbsChannel final : public Channel {
   ~VerbsChannel() override;
 
   std::uint16_t index() const override { return index_; }
-  std::string describe() const override;
-  std::vector<std::byte> address() const override { return encode_address(own_); }
+  std::string describe() const override { return pair_.describe(); }
+  std::vector<std::byte> address() const override { return encode_address(pair_.address()); }
   // Unavailable says that a port is down.
   Status connect(std::span<const std::byte> theirs) override;
   Result<std::size_t> put(std::span<const Put> puts) override;
@@ -61,27 +60,19 @@ class VerbsChannel final : public Channel {
   VerbsChannel(VerbsAdapter& adapter, std::uint16_t index, std::uint32_t tells);
   Status prepare();
   Status post_receives(std::uint32_t count);
-  // Takes the queue pair to a state, with those attributes that `mask` names.
-  Status modify(ibv_qp_state state, const char* what, ibv_qp_attr attributes = {}, int mask = 0);
-  Status begin_to_receive(const VerbsAddress& theirs);
-  Status begin_to_send();
   void fill(const Put& put, std::uint32_t position, std::size_t at);
   bool lose(const ibv_wc& completion, PutEvent& event);
-  Error explain(ErrorCode code, const std::string& words) const;
 
   VerbsAdapter& adapter_;
   const std::uint16_t index_;
   const std::uint32_t receives_;
-  VerbsHandle<ibv_qp> pair_;
+  QueuePair pair_;
   State state_ = State::Ready;
   std::uint16_t generation_ = 0;
-  VerbsAddress own_;
-  std::string peer_;                // for people
-  std::uint32_t disturbances_ = 0;  // of the port, when the channel was connected
-  std::uint32_t posted_ = 0;        // sends
-  std::uint32_t ended_ = 0;         // those whose completions have come
-  std::uint32_t signaled_ = 0;      // after the last one that has a completion of its own
-  std::uint32_t waiting_ = 0;       // receives that are posted
+  std::uint32_t posted_ = 0;    // sends
+  std::uint32_t ended_ = 0;     // those whose completions have come
+  std::uint32_t signaled_ = 0;  // after the last one that has a completion of its own
+  std::uint32_t waiting_ = 0;   // receives that are posted
   struct Report {
     bool wanted = false;
     std::uint64_t number = 0;

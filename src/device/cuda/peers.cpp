@@ -116,7 +116,7 @@ Result<DmaBuf> CudaDevice::dma_buf(const std::byte* begin) {
   if (const Status status = context_.check(given, "cuMemGetHandleForAddressRange"); !status) {
     return Error{ErrorCode::Unavailable, status.error().message};
   }
-  return DmaBuf{Fd::of_process(descriptor), 0, facts.bytes};
+  return DmaBuf{Fd::of_process(descriptor), 0, facts.bytes, context_.number};
 }
 
 Status CudaDevice::flush_adapter_writes() {

@@ -40,8 +40,9 @@ bool AdapterAccess::reach(Rank peer) const {
 }
 
 // A link's own end does not see what blocks consume while they run, but their counter does. Blocks may have consumed
-// messages whose places are not posted yet. The link forgets then how far it is (PutLandings::name_places), and the
-// places of these messages are posted all the same, so that each place is that of its own message.
+// messages whose places are not posted yet: those of a second source, where they went on after the first one's counter
+// was read. The link forgets then how far it is (PutLandings::name_places), and the places of these messages are posted
+// all the same, so that each place is that of its own message.
 void AdapterAccess::post_places() {
   if (posted_.empty()) return;
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {

@@ -16,21 +16,20 @@ constexpr double kTimers[] = {655'360, 10,     20,     30,      40,      60,    
                               2'560,   3'840,  5'120,  7'680,   10'240,  15'360,  20'480,  30'720,
                               40'960,  61'440, 81'920, 122'880, 163'840, 245'760, 327'680, 491'520};
 
-void complete(QueuePair& pair, std::uint64_t id, ibv_wc_status status, bool send, const Request* told) {
+void complete(QueuePair& pair, std::uint64_t id, ibv_wc_status status, ibv_wc_opcode opcode,
+              const Request* told = nullptr) {
   CompletionQueue::Entry entry{};
   entry.completion.wr_id = id;
   entry.completion.status = status;
   entry.completion.qp_num = pair.qp_num;
   // The other fields of an entry with an error hold anything.
-  entry.completion.opcode = !send && told == nullptr ? IBV_WC_SEND
-                            : send                   ? IBV_WC_RDMA_WRITE
-                                                     : IBV_WC_RECV_RDMA_WITH_IMM;
-  if (status != IBV_WC_SUCCESS) entry.completion.opcode = IBV_WC_SEND;
+  entry.completion.opcode = status == IBV_WC_SUCCESS ? opcode : IBV_WC_SEND;
   if (told != nullptr) {
     entry.completion.wc_flags = IBV_WC_WITH_IMM;
     entry.completion.imm_data = told->immediate;
     entry.completion.byte_len = static_cast<std::uint32_t>(told->bytes);
   }
+  const bool send = (opcode & IBV_WC_RECV) == 0;
   if (send) {
     entry.sender = &pair;
     entry.places = std::exchange(pair.unreported, 0);
@@ -46,7 +45,7 @@ void acknowledge(QueuePair& pair, std::size_t requests) {
   for (; requests > 0; --requests, --pair.executed) {
     const Request& done = pair.sends.front();
     ++pair.unreported;
-    if (done.signaled) complete(pair, done.id, IBV_WC_SUCCESS, true, nullptr);
+    if (done.signaled) complete(pair, done.id, IBV_WC_SUCCESS, done.reads ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE);
     pair.sends.pop_front();
   }
 }
@@ -54,7 +53,7 @@ void acknowledge(QueuePair& pair, std::size_t requests) {
 // Breaks a queue pair down: its oldest request ends with this status.
 void fail(QueuePair& pair, ibv_wc_status status) {
   ++pair.unreported;
-  complete(pair, pair.sends.front().id, status, true, nullptr);
+  complete(pair, pair.sends.front().id, status, IBV_WC_RDMA_WRITE);
   pair.sends.pop_front();
   if (pair.executed > 0) --pair.executed;
   break_down(pair);
@@ -69,11 +68,11 @@ void fail_last(QueuePair& pair, ibv_wc_status status) {
 void flush_one(QueuePair& pair) {
   if (!pair.sends.empty()) {
     ++pair.unreported;
-    complete(pair, pair.sends.front().id, IBV_WC_WR_FLUSH_ERR, true, nullptr);
+    complete(pair, pair.sends.front().id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RDMA_WRITE);
     pair.sends.pop_front();
     pair.executed = 0;
   } else if (!pair.receives.posted.empty()) {
-    complete(pair, pair.receives.posted.front(), IBV_WC_WR_FLUSH_ERR, false, nullptr);
+    complete(pair, pair.receives.posted.front(), IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV_RDMA_WITH_IMM);
     pair.receives.posted.pop_front();
   }
 }
@@ -135,14 +134,17 @@ Region* find_region(std::uint32_t key, const ibv_pd* domain, std::uint64_t addre
   return region->pd == domain && region->covers(address, bytes) ? region : nullptr;
 }
 
-bool can_read(const QueuePair& pair, const Request& request) {
+// Returns whether the request may use the memory at its own end.
+bool may_use_pieces(const QueuePair& pair, const Request& request) {
   return std::all_of(request.pieces.begin(), request.pieces.end(), [&](const ibv_sge& piece) {
-    return piece.length == 0 || find_region(piece.lkey, pair.pd, piece.addr, piece.length) != nullptr;
+    if (piece.length == 0) return true;
+    const Region* const region = find_region(piece.lkey, pair.pd, piece.addr, piece.length);
+    return region != nullptr && (!request.reads || (region->access & IBV_ACCESS_LOCAL_WRITE) != 0);
   });
 }
 
 // Copies the bytes of a request from `at` on.
-void read(const QueuePair& pair, const Request& request, std::uint64_t at, std::byte* to, std::uint64_t bytes) {
+void gather(const QueuePair& pair, const Request& request, std::uint64_t at, std::byte* to, std::uint64_t bytes) {
   if (request.is_inline) {
     if (bytes > 0) std::memcpy(to, request.inlined.data() + at, bytes);
     return;
@@ -162,7 +164,7 @@ void read(const QueuePair& pair, const Request& request, std::uint64_t at, std::
 void refuse_access(QueuePair& pair, QueuePair& target, const Request& request) {
   std::deque<std::uint64_t>& receives = target.receiving().posted;
   if (request.tells && !receives.empty()) {
-    complete(target, receives.front(), IBV_WC_REM_ACCESS_ERR, false, nullptr);
+    complete(target, receives.front(), IBV_WC_REM_ACCESS_ERR, IBV_WC_RECV_RDMA_WITH_IMM);
     receives.pop_front();
   }
   raise(target, IBV_EVENT_QP_ACCESS_ERR);
@@ -170,15 +172,56 @@ void refuse_access(QueuePair& pair, QueuePair& target, const Request& request) {
   fail_last(pair, IBV_WC_REM_ACCESS_ERR);
 }
 
-void write(QueuePair& pair, Request& request, Region& region, std::uint64_t bytes) {
+void write(QueuePair& pair, const QueuePair& target, Request& request, Region& region, std::uint64_t bytes) {
   std::byte* const to = region.memory + (request.to - region.first) + request.moved;
-  if (region.device && network().behaviour.hold_device_writes) {
-    HeldWrite held{to, std::vector<std::byte>(bytes)};
-    read(pair, request, request.moved, held.bytes.data(), bytes);
+  if (region.device != 0 && network().behaviour.hold_device_writes) {
+    HeldWrite held{&target.device(), region.device, to, std::vector<std::byte>(bytes)};
+    gather(pair, request, request.moved, held.bytes.data(), bytes);
     network().held.push_back(std::move(held));
   } else {
-    read(pair, request, request.moved, to, bytes);
+    gather(pair, request, request.moved, to, bytes);
   }
+}
+
+// Writes what was held back and `is_free` admits. Returns how many writes there were.
+template <typename IsFree>
+std::size_t release_held(const IsFree& is_free) {
+  return std::erase_if(network().held, [&](const HeldWrite& each) {
+    if (is_free(each)) std::memcpy(each.to, each.bytes.data(), each.bytes.size());
+    return is_free(each);
+  });
+}
+
+// Scatters bytes over the pieces of a request.
+void scatter(const QueuePair& pair, const Request& request, const std::byte* from) {
+  for (const ibv_sge& piece : request.pieces) {
+    if (piece.length == 0) continue;
+    const Region& region = *find_region(piece.lkey, pair.pd, piece.addr, piece.length);
+    std::memcpy(region.memory + (piece.addr - region.first), from, piece.length);
+    from += piece.length;
+  }
+}
+
+// Reads at once. The target's adapter has written before what it still held back from the same device.
+void read(QueuePair& pair, QueuePair& target, Request& request) {
+  if (pair.attributes.max_rd_atomic == 0) return fail_last(pair, IBV_WC_LOC_QP_OP_ERR);
+  if (target.attributes.max_dest_rd_atomic == 0) return fail_last(pair, IBV_WC_REM_INV_REQ_ERR);
+  const Region* const region = find_region(request.key, target.pd, request.to, request.bytes);
+  FakeReads& fate = network().behaviour.reads;
+  const bool refused = fate != FakeReads::Work;
+  if (fate == FakeReads::RefuseOne) fate = FakeReads::Work;
+  const unsigned access = region == nullptr || refused ? 0 : region->access & target.attributes.qp_access_flags;
+  // A read of no bytes touches no memory.
+  if (request.bytes > 0) {
+    if ((access & IBV_ACCESS_REMOTE_READ) == 0) return refuse_access(pair, target, request);
+    if (!may_use_pieces(pair, request)) return fail_last(pair, IBV_WC_LOC_PROT_ERR);
+    const FakeDevice* const adapter = &target.device();
+    release_held([&](const HeldWrite& each) { return each.adapter == adapter && each.device == region->device; });
+    scatter(pair, request, region->memory + (request.to - region->first));
+  }
+  pair.retries = pair.rnr_retries = 0;
+  ++pair.executed;
+  ++network().counters.reads;
 }
 
 // Moves the next piece of the request, and ends it with the last one.
@@ -194,8 +237,8 @@ void move(QueuePair& pair, QueuePair& target, Request& request) {
     if (region == nullptr || (region->access & target.attributes.qp_access_flags & kAllowed) == 0) {
       return refuse_access(pair, target, request);
     }
-    if (!can_read(pair, request)) return fail_last(pair, IBV_WC_LOC_PROT_ERR);
-    if (bytes > 0) write(pair, request, *region, bytes);
+    if (!may_use_pieces(pair, request)) return fail_last(pair, IBV_WC_LOC_PROT_ERR);
+    if (bytes > 0) write(pair, target, request, *region, bytes);
   }
   request.moved += bytes;
   pair.retries = pair.rnr_retries = 0;
@@ -207,7 +250,7 @@ void move(QueuePair& pair, QueuePair& target, Request& request) {
   ++network().counters.immediates;
   const std::uint64_t receive = receives.front();
   receives.pop_front();
-  complete(target, receive, IBV_WC_SUCCESS, false, &request);
+  complete(target, receive, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &request);
 }
 
 void execute(QueuePair& pair) {
@@ -215,13 +258,19 @@ void execute(QueuePair& pair) {
   Request& request = pair.sends[pair.executed];
   if (!request.checked) {
     request.checked = true;
+    all.counters.begun_reads += request.reads ? 1U : 0U;
     if (all.requests_until_failure >= 0 && all.requests_until_failure-- == 0) return fail_last(pair, all.failure);
     if (request.bytes > all.made.max_message) return fail_last(pair, IBV_WC_LOC_LEN_ERR);
-    if (!can_read(pair, request)) return fail_last(pair, IBV_WC_LOC_PROT_ERR);
+    if (!may_use_pieces(pair, request)) return fail_last(pair, IBV_WC_LOC_PROT_ERR);
   }
   if (!port_of(pair.device(), pair.attributes.port_num).active) return fail(pair, IBV_WC_LOC_QP_OP_ERR);
+  if (request.reads && all.behaviour.reads == FakeReads::Stall) {
+    pair.not_before = Clock::now() + std::chrono::milliseconds(1);
+    return;
+  }
   QueuePair* const target = find_target(pair);
   if (target == nullptr || is_lost(pair, *target)) return retry(pair);
+  if (request.reads) return read(pair, *target, request);
   move(pair, *target, request);
 }
 
@@ -348,9 +397,7 @@ void set_port(int adapter, int port, bool up) {
 
 std::size_t flush_held() {
   const Hold hold;
-  const std::vector<HeldWrite> held = std::exchange(network().held, {});
-  for (const HeldWrite& each : held) std::memcpy(each.to, each.bytes.data(), each.bytes.size());
-  return held.size();
+  return release_held([](const HeldWrite&) { return true; });
 }
 
 }  // namespace

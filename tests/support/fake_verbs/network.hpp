@@ -51,7 +51,7 @@ struct Region : ibv_mr {
   std::byte* memory = nullptr;  // the adapter's own way to it
   void* mapping = nullptr;      // to unmap
   std::size_t mapped = 0;
-  bool device = false;
+  std::uint64_t device = 0;  // of which it is memory: the number of the dma-buf; 0 for the host
 
   bool covers(std::uint64_t address, std::uint64_t bytes) const {
     return address >= first && address - first <= length && bytes <= length - (address - first);
@@ -91,6 +91,7 @@ struct SharedReceives : ibv_srq {
 
 struct Request {
   std::uint64_t id = 0;
+  bool reads = false;
   bool signaled = false;
   bool solicited = false;
   bool tells = false;
@@ -130,6 +131,8 @@ struct QueuePair : ibv_qp {
 
 // A write that hold_device_writes keeps from its memory.
 struct HeldWrite {
+  const FakeDevice* adapter;
+  std::uint64_t device;
   std::byte* to;
   std::vector<std::byte> bytes;
 };

@@ -100,6 +100,7 @@ bool take(QueuePair& pair, const ibv_qp_attr& from, int mask) {
 
 void record(const ibv_qp_attr& attributes, int mask) {
   FakeModify made;
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) made.access = static_cast<int>(attributes.qp_access_flags);
   if ((mask & IBV_QP_TIMEOUT) != 0) made.timeout = attributes.timeout;
   if ((mask & IBV_QP_RETRY_CNT) != 0) made.retry_cnt = attributes.retry_cnt;
   if ((mask & IBV_QP_RNR_RETRY) != 0) made.rnr_retry = attributes.rnr_retry;
@@ -120,7 +121,9 @@ void clear(QueuePair& pair) {
 
 // Says why an adapter would not take the request, or 0.
 int check(const QueuePair& pair, const ibv_send_wr& asked) {
-  if (asked.opcode != IBV_WR_RDMA_WRITE && asked.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return EOPNOTSUPP;
+  const bool reads = asked.opcode == IBV_WR_RDMA_READ;
+  if (!reads && asked.opcode != IBV_WR_RDMA_WRITE && asked.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return EOPNOTSUPP;
+  if (reads && (asked.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
   const ibv_qp_cap& most = pair.made_with.cap;
   if (asked.num_sge < 0 || asked.num_sge > static_cast<int>(most.max_send_sge)) return EINVAL;
   std::uint64_t bytes = 0;
@@ -132,6 +135,7 @@ int check(const QueuePair& pair, const ibv_send_wr& asked) {
 Request request_of(const QueuePair& pair, const ibv_send_wr& asked) {
   Request made;
   made.id = asked.wr_id;
+  made.reads = asked.opcode == IBV_WR_RDMA_READ;
   made.signaled = pair.made_with.sq_sig_all != 0 || (asked.send_flags & IBV_SEND_SIGNALED) != 0;
   made.solicited = (asked.send_flags & IBV_SEND_SOLICITED) != 0;
   made.tells = asked.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

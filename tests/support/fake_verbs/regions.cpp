@@ -27,6 +27,8 @@ int check(unsigned access) {
   return network().regions.size() >= static_cast<std::size_t>(network().made.max_regions) ? ENOMEM : 0;
 }
 
+bool is_readable(const Region& region) { return (region.access & IBV_ACCESS_REMOTE_READ) != 0; }
+
 ibv_mr* keep(ibv_pd* domain, Region made) {
   auto* const region = new Region(made);
   region->context = domain->context;
@@ -37,6 +39,7 @@ ibv_mr* keep(ibv_pd* domain, Region made) {
   ++static_cast<Domain*>(domain)->users;
   ++network().counters.registrations;
   ++network().counters.registered;
+  network().counters.readable += is_readable(*region) ? 1U : 0U;
   ++network().counters.alive;
   return region;
 }
@@ -100,7 +103,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
   made.length = bytes;
   made.access = static_cast<unsigned>(access);
   made.first = first;
-  made.device = true;
+  made.device = facts.st_ino;
   return keep(domain, made);
 }
 
@@ -115,6 +118,7 @@ int ibv_dereg_mr(ibv_mr* memory) {
   if (region->mapping != nullptr) ::munmap(region->mapping, region->mapped);
   --static_cast<Domain*>(region->pd)->users;
   --network().counters.registered;
+  network().counters.readable -= is_readable(*region) ? 1U : 0U;
   --network().counters.alive;
   delete region;
   return 0;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "src/device/cuda/abi.hpp"
 #include "src/put/port.hpp"
@@ -27,15 +28,19 @@ class AdapterDouble final : public Adapter {
   Result<std::uint64_t> register_memory(std::span<std::byte>, bool) override {
     return Error{ErrorCode::System, "the memory is the host's"};
   }
-  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, bool remote) override {
+  Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) override {
     if (refuses) return Error{ErrorCode::System, "out of memory regions"};
     struct stat status {};
     EXPECT_EQ(::fstat(memory.descriptor.get(), &status), 0);
     EXPECT_GE(static_cast<std::uint64_t>(status.st_size), memory.offset + memory.bytes);
     registered.insert(++last);
-    RegisteredMemory made{last, std::nullopt};
-    if (remote) made.remote = {reinterpret_cast<std::uintptr_t>(address), 100 + last};
+    RegisteredMemory made{last, std::nullopt, flusher};
+    if (flusher != Flusher::None) made.remote = {reinterpret_cast<std::uintptr_t>(address), 100 + last};
     return made;
+  }
+  Status flush(const RemoteMemory& memory) override {
+    flushed.push_back(memory);
+    return flushes;
   }
   RemoteMemory name(std::uint64_t) const override { return {}; }
   void deregister_memory(std::uint64_t registration) override {
@@ -55,6 +60,8 @@ class AdapterDouble final : public Adapter {
   }
 
   std::set<std::uint64_t> registered;
+  Status flushes = Error{ErrorCode::System, "it reads nothing back"};
+  std::vector<RemoteMemory> flushed;
   std::uint64_t last = 0;
   bool refuses = false;
   const void* watched = nullptr;
@@ -67,6 +74,7 @@ class Adapters : public testing::TestWithParam<LibraryDevice*> {
   static DeviceMemory make() { return device().allocate(100'000, MemoryUse::Exportable).value(); }
   static std::byte* in_kernels(const DeviceMemory& memory) { return device().address_in_kernels(memory.data()); }
   AdapterDouble& adapter() { return static_cast<AdapterDouble&>(port.adapter(0)); }
+  Status flush(const std::byte* data) { return port.flush(data, 1); }
   PutPort port{std::make_unique<AdapterDouble>()};
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Adapters, testing::ValuesIn(test::devices()), test::name_of);
@@ -141,32 +149,56 @@ TEST_P(Adapters, AreFlushedForTheirOwnMemoryAlone) {
   const DeviceMemory other = make();
   ASSERT_TRUE(port.let_in(range_of(data.data()).value()));
   adapter().watch(data.data());
-  EXPECT_TRUE(port.flush(in_kernels(data)));
+  EXPECT_TRUE(flush(in_kernels(data)));
   const test::FakeCuda fake = test::FakeCuda::find();
   if (!fake || device().identity().kind != EndpointDevice::Kind::Cuda) return;
   const auto fail_next = [&](int result) { fake.fail("cuFlushGPUDirectRDMAWrites", result, 1); };
   fail_next(kCudaLaunchFailed);
-  EXPECT_TRUE(port.flush(in_kernels(other)));
-  EXPECT_THAT(port.flush(in_kernels(data)).error().message, HasSubstr("cuFlushGPUDirectRDMAWrites"));
+  EXPECT_TRUE(flush(in_kernels(other)));
+  EXPECT_THAT(flush(in_kernels(data)).error().message, HasSubstr("cuFlushGPUDirectRDMAWrites"));
   // A device that sees writes in order is not asked to flush.
   fake.set_attribute(kCudaRdmaOrder, kCudaRdmaOrderOwner);
   fail_next(kCudaLaunchFailed);
-  EXPECT_TRUE(port.flush(in_kernels(data)));
+  EXPECT_TRUE(flush(in_kernels(data)));
   fail_next(kCudaSuccess);
   fake.set_attribute(kCudaRdmaOrder, 0);
 }
 
-// Adapters read the memory of a device that neither orders their writes nor flushes them, and do not write it.
-TEST_P(Adapters, DoNotWriteWhatNobodyFlushes) {
-  const test::FakeCuda fake = test::FakeCuda::find();
-  if (!fake || device().identity().kind != EndpointDevice::Kind::Cuda) {
-    GTEST_SKIP() << "this device always flushes: run it as ctest -R unit_device_fake_cuda";
+// Devices whose driver neither orders the writes of adapters nor flushes them.
+class AdaptersAlone : public Adapters {
+ protected:
+  void SetUp() override {
+    if (!fake || device().identity().kind != EndpointDevice::Kind::Cuda) {
+      GTEST_SKIP() << "this device always flushes: run it as ctest -R unit_device_fake_cuda";
+    }
+    fake.set_attribute(kCudaRdmaFlushOptions, 0);
   }
-  fake.set_attribute(kCudaRdmaFlushOptions, 0);
+  void TearDown() override {
+    if (fake) fake.set_attribute(kCudaRdmaFlushOptions, kCudaRdmaFlushByHost);
+  }
+  const test::FakeCuda fake = test::FakeCuda::find();
+};
+INSTANTIATE_TEST_SUITE_P(Devices, AdaptersAlone, testing::ValuesIn(test::devices()), test::name_of);
+
+TEST_P(AdaptersAlone, FlushWhatTheyHaveWritten) {
+  adapter().flushes = Status();
   const DeviceMemory data = make();
-  const Status let = port.let_in(range_of(data.data()).value());
-  fake.set_attribute(kCudaRdmaFlushOptions, kCudaRdmaFlushByHost);
-  ASSERT_TRUE(let);
+  ASSERT_TRUE(port.let_in(range_of(data.data()).value()));
+  EXPECT_EQ(adapter().flushed.size(), 1u) << "it was not tried";
+  ASSERT_TRUE(port.find_remote(in_kernels(data), 1));
+  EXPECT_TRUE(flush(in_kernels(data) + 7));
+  ASSERT_EQ(adapter().flushed.size(), 2u);
+  EXPECT_EQ(adapter().flushed.back(), (RemoteMemory{reinterpret_cast<std::uintptr_t>(in_kernels(data)) + 7, 101}));
+  adapter().flushes = Error{ErrorCode::System, "no more"};
+  EXPECT_EQ(flush(in_kernels(data)).error().message, "no more");
+  adapter().watch(data.data());
+}
+
+// They read that memory, and do not write it.
+TEST_P(AdaptersAlone, DoNotWriteWhatTheyCannotFlush) {
+  const DeviceMemory data = make();
+  ASSERT_TRUE(port.let_in(range_of(data.data()).value()));
+  EXPECT_EQ(adapter().registered.size(), 1u);
   EXPECT_TRUE(port.find(in_kernels(data), 1).value());
   EXPECT_FALSE(port.find_remote(in_kernels(data), 1));
   adapter().watch(data.data());

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -128,16 +130,21 @@ class End {
 
   // Posts one write of `bytes` bytes from and to the same place. It is signalled.
   int write(int pair, const End& to, std::size_t at, std::uint32_t bytes, std::optional<std::uint32_t> tells = {}) {
+    ibv_send_wr request{};
+    request.opcode = tells ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    request.imm_data = tells.value_or(0);
+    request.wr.rdma.remote_addr = to.address(at);
+    request.wr.rdma.rkey = to.region->rkey + key_offset;
+    return post(pair, request, at, bytes);
+  }
+  // Posts a signalled request, whose memory at this end is at `at`.
+  int post(int pair, ibv_send_wr request, std::size_t at, std::uint32_t bytes) {
     ibv_sge piece{address(at), bytes, region->lkey};
-    ibv_send_wr request{}, *bad = nullptr;
+    ibv_send_wr* bad = nullptr;
     request.wr_id = number++;
     request.sg_list = &piece;
     request.num_sge = 1;
-    request.opcode = tells ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    request.imm_data = tells.value_or(0);
     request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma.remote_addr = to.address(at);
-    request.wr.rdma.rkey = to.region->rkey + key_offset;
     return ibv_post_send(pairs[static_cast<std::size_t>(pair)], &request, &bad);
   }
   int receive(int pair, int count) {
@@ -194,6 +201,13 @@ class End {
   std::uint64_t number = 0;
   std::uint32_t key_offset = 0;
 };
+
+// Returns a descriptor of memory with so many bytes, all zero.
+inline int make_memory(std::size_t bytes) {
+  const int descriptor = ::memfd_create("fake", MFD_CLOEXEC);
+  EXPECT_EQ(::ftruncate(descriptor, static_cast<off_t>(bytes)), 0);
+  return descriptor;
+}
 
 // Two ends on two adapters, with their queue pairs connected.
 struct Ends {

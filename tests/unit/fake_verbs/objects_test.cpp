@@ -155,13 +155,6 @@ TEST_F(VerbsObjects, RegionsNeedMemoryAndRights) {
   EXPECT_EQ(VERBS_CALL(ibv_destroy_cq)(end.queue), EBUSY);
 }
 
-// Returns a descriptor of memory with so many bytes, all zero.
-int make_memory(std::size_t bytes) {
-  const int descriptor = ::memfd_create("fake", MFD_CLOEXEC);
-  EXPECT_EQ(::ftruncate(descriptor, static_cast<off_t>(bytes)), 0);
-  return descriptor;
-}
-
 TEST_F(VerbsObjects, ADescriptorsMemoryIsWrittenAtItsOffsetAfterAFlush) {
   Ends ends;
   FakeBehaviour held;

@@ -52,10 +52,10 @@ bool TestNetwork::step_newest(const Adapter& adapter) {
   return false;
 }
 
-void TestNetwork::lose(const Adapter& adapter, bool retryable) {
+void TestNetwork::lose(const Adapter& adapter, bool retryable, ErrorCode code) {
   const std::lock_guard lock(mutex_);
   for (TestChannel* channel : channels_) {
-    if (&channel->adapter_ == &adapter) return channel->lose("the link went down", retryable);
+    if (&channel->adapter_ == &adapter) return channel->lose("the link went down", retryable, code);
   }
 }
 
@@ -197,14 +197,11 @@ void TestChannel::finish(std::size_t at) {
   if (put.reports) event({.kind = PutEvent::Kind::Ended, .channel = index_, .number = put.number});
 }
 
-void TestChannel::lose(const std::string& reason, bool retryable) {
+void TestChannel::lose(const std::string& reason, bool retryable, ErrorCode code) {
   if (state_ != State::Connected) return;
   state_ = State::Lost;
   pending_.clear();
-  event({.kind = PutEvent::Kind::Lost,
-         .channel = index_,
-         .error = {ErrorCode::PeerLost, reason},
-         .retryable = retryable});
+  event({.kind = PutEvent::Kind::Lost, .channel = index_, .error = {code, reason}, .retryable = retryable});
 }
 
 void TestChannel::event(PutEvent event) {
@@ -232,6 +229,10 @@ Status TestChannel::reset() {
   let_go_ = false;
   return {};
 }
+
+bool TestChannel::settle(std::uint32_t /*peer_tells*/) { return !adapter_.held; }
+
+void TestChannel::give_up() { ++adapter_.given_up; }
 
 TestAdapter::TestAdapter(TestNetwork& network, std::string name)
     : network_(network), name_(std::move(name)), descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}

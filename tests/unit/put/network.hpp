@@ -50,7 +50,7 @@ class TestNetwork {
   // Moves the newest put of the adapter's channels, on a network without order. Returns false where there is none.
   bool step_newest(const Adapter& adapter);
   // Lets a channel of the adapter be lost now.
-  void lose(const Adapter& adapter, bool retryable);
+  void lose(const Adapter& adapter, bool retryable, ErrorCode code = ErrorCode::PeerLost);
   Whims& whims() { return whims_; }
   // Counts uses that the interface forbids, and says which came last.
   int violations() const { return violations_; }
@@ -98,6 +98,8 @@ class TestChannel final : public Channel {
   Result<std::size_t> put(std::span<const Put> puts) override;
   bool stop() override;
   Status reset() override;
+  bool settle(std::uint32_t peer_tells) override;
+  void give_up() override;
 
  private:
   friend class TestNetwork;
@@ -111,7 +113,7 @@ class TestChannel final : public Channel {
   bool step();
   bool move(std::size_t at);
   void finish(std::size_t at);
-  void lose(const std::string& reason, bool retryable);
+  void lose(const std::string& reason, bool retryable, ErrorCode code = ErrorCode::PeerLost);
   void event(PutEvent event);
 
   TestNetwork& network_;
@@ -143,12 +145,18 @@ class TestAdapter final : public Adapter {
   std::optional<std::string> trouble() override;
 
   void add_trouble(std::string text) { troubles_.push_back(std::move(text)); }
-  bool usable() override { return !down; }
+  bool usable() override {
+    ++questions;
+    return !down;
+  }
 
+  int questions = 0;  // whether it is usable
+  int given_up = 0;   // channels
   int arms = 0;
   int polls = 0;
   bool down = false;        // its port: puts are lost, and new connections fail
   bool silent = false;      // its first channels put nothing, and say nothing of that
+  bool held = false;        // by channels of other links: no channel settles
   bool renamed = false;     // its address fits no peer's
   std::uint64_t bytes = 0;  // that have left it
 

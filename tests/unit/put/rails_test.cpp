@@ -134,6 +134,38 @@ TEST(PutRail, ThatOneEndLacksIsNotUsed) {
   }
 }
 
+// A rank with more adapters than a peer shares but some of them with it. The others do not help that peer's link where
+// an adapter is lost for the sake of another rank, and the peer is not to blame.
+TEST(PutRail, ThatIsAloneWithAPeerIsNotThatPeersLoss) {
+  Whims whims;
+  whims.limits.shared = true;
+  Pair pair(shape_of(1, 4), whims, {}, 2, 1);
+  pair.network.lose(pair.ends[0].adapter(), true, ErrorCode::System);
+  EXPECT_FALSE(pair.round());
+  EXPECT_EQ(pair.error.code, ErrorCode::System);
+  EXPECT_EQ(pair.error.failed_rank, -1);
+  EXPECT_EQ(pair.error.message,
+            "test0.0 to rank 1: the link went down; no other adapter leads there: 2 are here, and 1 at the peer");
+}
+
+// An adapter that is gone for long is asked ever more rarely.
+TEST(PutRail, ThatStaysDownIsAskedMoreAndMoreRarely) {
+  Rails rails(2);
+  ASSERT_TRUE(rails.carry_more(8));
+  rails.adapter(0, 1).down = true;
+  ASSERT_TRUE(rails.carry_more(8));
+  const int before = rails.adapter(0, 1).questions;
+  const std::int64_t until = now_ns() + 3'500 * kNsPerMs;  // after one second, and two more
+  while (now_ns() < until) {
+    ASSERT_TRUE(rails.carry_more(1));
+    ::poll(nullptr, 0, 5);
+  }
+  EXPECT_GE(rails.adapter(0, 1).questions - before, 1);
+  EXPECT_LE(rails.adapter(0, 1).questions - before, 2);
+  rails.adapter(0, 1).down = false;
+  EXPECT_TRUE(comes_back(rails)) << rails.path(0) << "; " << rails.path(1);
+}
+
 // Its card was given another address while it was away.
 TEST(PutRail, ThatComesBackAsAnotherIsLeftOut) {
   Rails rails(2);

@@ -230,6 +230,57 @@ TEST(PutRecovery, EndsWithTheReasonWhenTheTimeIsOver) {
       << pair.error.message;
 }
 
+// This rank's adapter waits for links to others, and this peer has done its part.
+TEST(PutRecovery, ThatOtherLinksHoldUpBlamesNoPeer) {
+  Whims whims;
+  whims.limits.shared = true;
+  PutOptions options;
+  options.reconnect_ms = 300;
+  Pair pair(shape_of(1, 2), whims, options, 2);
+  std::vector<Stream> streams = streams_both_ways(pair, 3);
+  pair.ends[0].adapter().held = true;
+  pair.network.lose(pair.ends[0].adapter(), true);
+  EXPECT_FALSE(drive(pair, [&] { return step_all(streams) && false; }));
+  EXPECT_EQ(pair.error.code, ErrorCode::System);
+  EXPECT_EQ(pair.error.failed_rank, -1);
+  EXPECT_NE(pair.error.message.find("an endpoint is not closed, which links to other ranks use"), std::string::npos)
+      << pair.error.message;
+}
+
+// Messages that are here may still be read, and nobody waits for those that the peer did not take.
+TEST(PutRecovery, EndsWithoutAnErrorWhereThePeerHasLeft) {
+  Whims whims;
+  whims.limits.shared = true;
+  PutOptions options;
+  options.reconnect_ms = 300;
+  Pair pair(shape_of(1, 4), whims, options, 2);
+  std::vector<Stream> streams = streams_both_ways(pair, 3);
+  ASSERT_TRUE(drive(pair, [&] { return step_all(streams); })) << pair.error.message;
+  streams[0].add(8, Way::Ordinary);
+  streams[0].send_all();
+  PutLink& link = *pair.ends[0].link;
+  ASSERT_TRUE(link.progress(true));
+  pair.network.lose(pair.ends[0].adapter(), true);
+  link.on_peer_left();
+  const std::int64_t end = now_ns() + 600 * kNsPerMs;
+  while (now_ns() < end) {
+    const auto moved = link.progress(true);
+    ASSERT_TRUE(moved) << moved.error().message;
+    ::poll(nullptr, 0, 1);
+  }
+  EXPECT_FALSE(link.send_blocked());
+  EXPECT_EQ(link.in_flight(), 0U);
+  EXPECT_FALSE(link.closing_loses_data());
+  EXPECT_GT(pair.ends[0].adapter().given_up, 0);
+}
+
+TEST(PutRecovery, OfALinkThatHasFailedHoldsUpNoOther) {
+  Pair pair(shape_of(1, 4), {});
+  pair.network.lose(pair.ends[0].adapter(), false);
+  EXPECT_FALSE(pair.ends[0].link->progress(true));
+  EXPECT_EQ(pair.ends[0].adapter().given_up, 1);
+}
+
 // A channel that fails each time that it is connected again has not worked: the time goes on.
 TEST(PutRecovery, ConnectionsThatNeverWorkDoNotGoOnForEver) {
   Whims whims;

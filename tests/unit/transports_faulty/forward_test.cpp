@@ -42,6 +42,7 @@ class NotingWire final : public Wire {
     note("word of " + std::to_string(word.bytes.size()));
     return Error{ErrorCode::Mismatch, "wrong"};
   }
+  void on_peer_left() override { note("peer left"); }
   std::string path() const override { return "eth0"; }
 
   bool has_words_ = false;
@@ -69,7 +70,8 @@ TEST(FaultyLink, HandsOnWhatItsWireSays) {
   EXPECT_EQ(link.take_word()->bytes.size(), 3u);
   EXPECT_EQ(link.on_word(Offer()).error().message, "wrong");
   EXPECT_EQ(link.path(), "eth0");
-  EXPECT_THAT(asked, testing::ElementsAre("arm", "stop", "word of 0"));
+  link.on_peer_left();
+  EXPECT_THAT(asked, testing::ElementsAre("arm", "stop", "word of 0", "peer left"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Calls over several adapters of libfabric go on when some are lost, over the stand-in that spoils them: results are
 // exact, the log says it, and an adapter comes back.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -85,14 +86,25 @@ class OfiRails : public ::testing::Test {
   std::string path(int rank, int peer) const {
     return ranks_->communicators()[static_cast<std::size_t>(rank)].transport_to(peer);
   }
+  // Names the ways that lack an adapter.
+  std::string lost() const {
+    std::string all;
+    for (int rank = 0; rank < ranks_->ranks(); ++rank) {
+      for (int peer = 0; peer < ranks_->ranks(); ++peer) {
+        const std::string way = rank == peer ? "" : path(rank, peer);
+        if (way.find("lost") != std::string::npos) all += fmt::format("{} to {}: {}\n", rank, peer, way);
+      }
+    }
+    return all;
+  }
   // Makes calls until every rank's way has all adapters again.
   ::testing::AssertionResult comes_back() {
     const bool back = eventually(30'000 * kSlower, [&] {
       EXPECT_TRUE(reduce(1));
-      return path(0, 1).find("lost") == std::string::npos && path(1, 0).find("lost") == std::string::npos;
+      return lost().empty();
     });
     if (back) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << path(0, 1) << "; " << path(1, 0);
+    return ::testing::AssertionFailure() << lost();
   }
 
   const test::ShuffledFabric fabric_ = test::ShuffledFabric::find();
@@ -182,17 +194,37 @@ TEST_P(OfiRailsOneWay, MayFailAtEitherEnd) {
 
 INSTANTIATE_TEST_SUITE_P(OfiRails, OfiRailsOneWay, ::testing::Values(0, 1));
 
+// Two adapters, of ranks that could have others.
+class OfiRailEnds : public OfiRails {
+ protected:
+  using End = test::AdapterEnd<OfiAdapter>;
+
+  void SetUp() override {
+    OfiRails::SetUp();
+    if (IsSkipped()) return;
+    surround("2");
+    auto providers = find_providers(0).value();
+    a_ = std::make_unique<End>(OfiAdapter::open(std::move(providers[0]), 4, true).value());
+    b_ = std::make_unique<End>(OfiAdapter::open(std::move(providers[1]), 4, true).value());
+    ASSERT_TRUE(test::connect(*a_, *b_));
+  }
+  Put put_that_tells() const {
+    Put put = a_->put_to(*b_, 0, 64);
+    put.tells = 7;
+    return put;
+  }
+
+  std::unique_ptr<End> a_;
+  std::unique_ptr<End> b_;
+};
+
 // A rank whose queue gives slowly what was told it takes all of that, and the other one has nothing to take.
-TEST_F(OfiRails, SettleOnceAllIsToldThatHasEnded) {
+TEST_F(OfiRailEnds, SettleOnceAllIsToldThatHasEnded) {
   constexpr std::uint32_t kPuts = 40;
-  surround("2");
-  auto providers = find_providers(0).value();
-  test::AdapterEnd<OfiAdapter> a(OfiAdapter::open(std::move(providers[0]), 2, true).value());
-  test::AdapterEnd<OfiAdapter> b(OfiAdapter::open(std::move(providers[1]), 2, true).value());
-  ASSERT_TRUE(test::connect(a, b));
+  End& a = *a_;
+  End& b = *b_;
   fabric_.spoil(0, 1, FabricFault::Fails);
-  Put put = a.put_to(b, 0, 64);
-  put.tells = 7;
+  const Put put = put_that_tells();
   std::uint32_t taken = 0;
   ASSERT_TRUE(a.wait([&] {
     b.poll();
@@ -210,18 +242,14 @@ TEST_F(OfiRails, SettleOnceAllIsToldThatHasEnded) {
 
 // An endpoint stays open after a loss while another channel has something under way there. Puts that end meanwhile
 // count no more: their peer was told how many did, and may close its own at any time.
-TEST_F(OfiRails, EndNoPutsAfterAPause) {
+TEST_F(OfiRailEnds, EndNoPutsAfterAPause) {
   constexpr std::uint32_t kPuts = 20;
-  surround("2");
-  auto providers = find_providers(0).value();
-  test::AdapterEnd<OfiAdapter> a(OfiAdapter::open(std::move(providers[0]), 4, true).value());
-  test::AdapterEnd<OfiAdapter> b(OfiAdapter::open(std::move(providers[1]), 4, true).value());
-  ASSERT_TRUE(test::connect(a, b));
+  End& a = *a_;
+  End& b = *b_;
   const auto busy = a.adapter->make_channel(64).value();
   const auto ready = a.adapter->make_channel(64).value();
   ASSERT_TRUE(busy->connect(b.channel->address()));
-  Put put = a.put_to(b, 0, 64);
-  put.tells = 7;
+  const Put put = put_that_tells();
   for (std::uint32_t taken = 0; taken < kPuts;) {
     taken += static_cast<std::uint32_t>(a.channel->put(std::span(&put, 1)).value());
   }
@@ -244,6 +272,11 @@ TEST_F(OfiRails, EndNoPutsAfterAPause) {
   EXPECT_FALSE(a.channel->settle(0));
   ASSERT_TRUE(busy->pause());
   EXPECT_EQ(busy->tells(), 0U) << "it is lost for another one's sake";
+  const auto told = std::ranges::find_if(a.lost, [&](const PutEvent& each) { return each.channel == busy->index(); });
+  ASSERT_NE(told, a.lost.end());
+  EXPECT_EQ(told->error.code, ErrorCode::System) << "its peer has no part in it";
+  EXPECT_THAT(told->error.message, AllOf(HasSubstr("opened anew for a link to another rank: a put of 64 bytes failed"),
+                                         HasSubstr("the adapter was spoilt")));
   static_cast<void>(busy->settle(0));
   EXPECT_TRUE(a.wait([&] { return a.channel->settle(0); }));
   EXPECT_TRUE(a.adapter->usable());
@@ -254,6 +287,65 @@ TEST_F(OfiRails, EndNoPutsAfterAPause) {
   EXPECT_FALSE(a.channel->reset()) << "this one has not";
   a.adapter->deregister_memory(*missing);
   EXPECT_TRUE(a.channel->reset());
+}
+
+// Its link has failed, or its peer has left. It may have something under way all the same.
+TEST_F(OfiRailEnds, WaitForNoChannelThatIsGivenUp) {
+  End& a = *a_;
+  const auto busy = a.adapter->make_channel(64).value();
+  ASSERT_TRUE(busy->connect(b_->channel->address()));
+  const Put put = put_that_tells();
+  ASSERT_EQ(busy->put(std::span(&put, 1)).value(), 1U);
+  fabric_.spoil(0, 0, FabricFault::FailsOnce);
+  ASSERT_EQ(a.channel->put(std::span(&put, 1)).value(), 1U);
+  ASSERT_TRUE(a.wait([&] { return !a.lost.empty(); }));
+  ASSERT_TRUE(a.channel->pause());
+  EXPECT_FALSE(a.channel->settle(0));
+  a.poll();
+  EXPECT_FALSE(a.channel->settle(0));
+  busy->give_up();
+  EXPECT_TRUE(a.wait([&] { return a.channel->settle(0); }));
+  EXPECT_TRUE(a.channel->reset());
+}
+
+// The endpoints that two ranks have opened anew have other addresses, which a third rank takes in place of the old.
+TEST_F(OfiRails, HoldNoAddressesOfClosedEndpoints) {
+  constexpr std::size_t kAddresses = 3 * 2 * 2;  // of each rank and rail, the peers
+  make(3);
+  ASSERT_TRUE(reduce(2));
+  EXPECT_EQ(fabric_.count_peers(), kAddresses);
+  for (int loss = 0; loss < 2; ++loss) {
+    fabric_.spoil(0, 1, FabricFault::FailsOnce);
+    ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
+      EXPECT_TRUE(reduce(1));
+      return !lost().empty();
+    }));
+    ASSERT_TRUE(comes_back());
+    EXPECT_EQ(fabric_.count_peers(), kAddresses);
+  }
+}
+
+// A rank that has left answers nothing. Its links hold up those of the others no longer than their own puts take.
+TEST_F(OfiRails, GoOnWithoutARankThatHasLeft) {
+  constexpr int kMessages = 200;
+  make(3);
+  ASSERT_TRUE(reduce(2));
+  ranks_->communicators().pop_back();
+  const auto begun = std::chrono::steady_clock::now();
+  ranks_->run([&](Communicator& communicator) {
+    const int peer = 1 - communicator.rank();
+    std::vector<std::int32_t> message(20'000);
+    for (int i = 0; i < kMessages; ++i) {
+      if (communicator.rank() == 0 && i == kMessages / 4) fabric_.spoil(1, 1, FabricFault::Fails);
+      std::ranges::fill(message, communicator.rank() == 0 ? i : -1);
+      const Status done = communicator.rank() == 0
+                              ? communicator.send(message.data(), message.size(), DataType::Int32, peer)
+                              : communicator.recv(message.data(), message.size(), DataType::Int32, peer);
+      ASSERT_TRUE(done) << i << ": " << done.error().message;
+      ASSERT_TRUE(std::ranges::all_of(message, [i](std::int32_t each) { return each == i; })) << i;
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15 * kSlower));
 }
 
 TEST_F(OfiRails, GoOnWhereEachRankLosesAnotherOne) {
