@@ -27,6 +27,7 @@ struct DeviceWrite {
   std::size_t bytes;
   std::uint64_t word;
   bool here;
+  bool read = false;  // a read has begun after it
 };
 
 struct DeviceRegion {
@@ -38,14 +39,23 @@ struct DeviceRegion {
   fid_mr* target = nullptr;  // of what lies beside, and known to the user
   fid_mr* source = nullptr;  // of the memory
   fi_ops* object = nullptr;  // the real functions of `target`
+  bool readable = false;
   std::vector<DeviceWrite> writes;
+};
+
+struct DeviceRead {
+  const fid* domain = nullptr;
+  bool fails = false;
 };
 
 struct DeviceTables {
   std::mutex mutex;
   FabricDevices devices;
   std::map<fid*, std::unique_ptr<DeviceRegion>> regions;  // by the target
-  std::atomic<std::uint32_t> asked = 0;                   // the version
+  std::map<const void*, DeviceRead> reads;                // by the context
+  DeviceReads behaviour = DeviceReads::Work;
+  std::size_t good_reads = 0;
+  std::atomic<std::uint32_t> asked = 0;  // the version
 };
 
 DeviceTables& tables() {
@@ -99,19 +109,28 @@ int close_region(fid* object) {
   return returned;
 }
 
-int register_piece(fi_ops_mr& real, fid* domain, const fi_mr_attr& wanted, std::span<std::byte> memory, bool remote,
-                   fid_mr** region) {
+int register_piece(fi_ops_mr& real, fid* domain, const fi_mr_attr& wanted, std::span<std::byte> memory,
+                   std::uint64_t access, fid_mr** region) {
   const iovec piece{memory.data(), memory.size()};
   fi_mr_attr attributes = wanted;
   attributes.mr_iov = &piece;
   attributes.iface = FI_HMEM_SYSTEM;
   attributes.device.reserved = 0;
-  attributes.access = remote ? FI_REMOTE_WRITE | FI_WRITE : FI_WRITE;
+  attributes.access = access;
   return real.regattr(domain, &attributes, 0, region);
 }
 
 void copy(const DeviceRegion& region, const DeviceWrite& write) {
   std::memcpy(region.memory.data() + write.offset, region.beside.data() + write.offset, write.bytes);
+}
+
+// Lets the device see writes that `goes` names. Returns how many those are.
+template <typename Goes>
+std::size_t flush(DeviceRegion& region, const Goes& goes) {
+  for (const DeviceWrite& write : region.writes) {
+    if (goes(write)) copy(region, write);
+  }
+  return std::erase_if(region.writes, goes);
 }
 
 }  // namespace
@@ -131,6 +150,7 @@ DeviceQuestion::DeviceQuestion(std::uint32_t version) { tables().asked = version
 void DeviceQuestion::hide(fi_info* hints) {
   const std::lock_guard lock(tables().mutex);
   asked_ = tables().devices.offered && (hints->caps & FI_HMEM) != 0;
+  if (tables().devices.not_read && (hints->caps & FI_READ) != 0) asked_ = false;
   if (asked_ && (hints->domain_attr->mr_mode & FI_MR_HMEM) == 0) refuse("FI_HMEM without FI_MR_HMEM");
   if (!asked_) return;
   hints->caps &= ~FI_HMEM;
@@ -180,9 +200,11 @@ int register_device_memory(fi_ops_mr& real, fid* domain, const fi_mr_attr& attri
   made->beside.resize(made->memory.size());
   fi_mr_attr reads = attributes;
   reads.requested_key = ~attributes.requested_key;
-  int returned = register_piece(real, domain, reads, made->memory, false, &made->source);
-  const bool remote = (attributes.access & FI_REMOTE_WRITE) != 0;
-  if (returned == 0) returned = register_piece(real, domain, attributes, made->beside, remote, &made->target);
+  made->readable = (attributes.access & FI_REMOTE_READ) != 0;
+  int returned = register_piece(real, domain, reads, made->memory, FI_WRITE, &made->source);
+  if (returned == 0) {
+    returned = register_piece(real, domain, attributes, made->beside, attributes.access, &made->target);
+  }
   if (returned != 0) return returned;
   *region = made->target;
   made->object = made->target->fid.ops;
@@ -240,12 +262,49 @@ std::size_t flush_device_writes() {
   const std::lock_guard lock(tables().mutex);
   std::size_t flushed = 0;
   for (const auto& [object, each] : tables().regions) {
-    for (const DeviceWrite& write : each->writes) {
-      if (write.here) copy(*each, write);
-    }
-    flushed += std::erase_if(each->writes, [](const DeviceWrite& write) { return write.here; });
+    flushed += flush(*each, [](const DeviceWrite& write) { return write.here; });
   }
   return flushed;
+}
+
+void behave_at_device_reads(DeviceReads reads) {
+  const std::lock_guard lock(tables().mutex);
+  tables().behaviour = reads;
+}
+
+std::size_t count_device_reads() {
+  const std::lock_guard lock(tables().mutex);
+  return tables().good_reads;
+}
+
+bool begin_device_read(const fid* domain, const fi_rma_iov& source, const void* context) {
+  const std::lock_guard lock(tables().mutex);
+  const DeviceRegion* const region = target_of(source);
+  if (region == nullptr || region->domain != domain || !region->readable) refuse("a read of what may not be read");
+  if (tables().behaviour == DeviceReads::Stall) return false;
+  const bool fails = tables().behaviour != DeviceReads::Work;
+  if (tables().behaviour == DeviceReads::FailOnce) tables().behaviour = DeviceReads::Work;
+  tables().reads[context] = {domain, fails};
+  for (const auto& [object, each] : tables().regions) {
+    if (each->domain != domain) continue;
+    for (DeviceWrite& write : each->writes) write.read = write.here;
+  }
+  return true;
+}
+
+bool end_device_read(const void* context) {
+  const std::lock_guard lock(tables().mutex);
+  const auto found = tables().reads.find(context);
+  if (found == tables().reads.end()) return true;
+  const DeviceRead read = found->second;
+  tables().reads.erase(found);
+  if (read.fails) return false;
+  ++tables().good_reads;
+  for (const auto& [object, each] : tables().regions) {
+    if (each->domain == read.domain)
+      static_cast<void>(flush(*each, [](const DeviceWrite& write) { return write.read; }));
+  }
+  return true;
 }
 
 }  // namespace wreath::test

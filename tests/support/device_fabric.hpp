@@ -30,30 +30,6 @@ class DeviceQuestion {
   bool asked_ = false;
 };
 
-// Hides memory of devices in the properties of an adapter while a function of the real library reads them.
-class HostProperties {
- public:
-  explicit HostProperties(fi_info& info)
-      : info_(info), caps_(info.caps), mode_(info.domain_attr->mr_mode), all_(info.domain_attr->caps) {
-    info_.caps &= ~FI_HMEM;
-    info_.domain_attr->caps &= ~FI_HMEM;
-    info_.domain_attr->mr_mode &= ~FI_MR_HMEM;
-  }
-  HostProperties(const HostProperties&) = delete;
-  HostProperties& operator=(const HostProperties&) = delete;
-  ~HostProperties() {
-    info_.caps = caps_;
-    info_.domain_attr->caps = all_;
-    info_.domain_attr->mr_mode = mode_;
-  }
-
- private:
-  fi_info& info_;
-  std::uint64_t caps_;
-  int mode_;
-  std::uint64_t all_;
-};
-
 // Sets an option of an endpoint that newer libraries have. Returns -FI_ENOPROTOOPT for another one.
 int set_new_option(int option, const void* value, bool& forbids_cuda);
 // Fills what newer libraries write behind the entry of a failure, for those who asked for their version.
@@ -70,6 +46,14 @@ void begin_device_write(const fi_rma_iov& target, std::uint64_t word);
 void forget_device_write(const fi_rma_iov& target, std::uint64_t word);
 // Notes that the bytes of a write are here, which told `word` at an adapter.
 void end_device_write(const fid* domain, std::uint64_t word);
+// Notes that an adapter reads `source`, which its user must have the right to. What had come over that adapter before
+// is seen by the device when the read has ended. Returns false where the read never ends.
+bool begin_device_read(const fid* domain, const fi_rma_iov& source, const void* context);
+// Returns false where it was such a read, and has failed.
+bool end_device_read(const void* context);
+void behave_at_device_reads(DeviceReads reads);
+// Counts the reads that have ended well.
+std::size_t count_device_reads();
 // Lets devices see all that has come. Returns how many writes that were.
 std::size_t flush_device_writes();
 

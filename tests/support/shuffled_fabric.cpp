@@ -55,7 +55,7 @@ struct Domain {
   std::thread::id thread;
   std::atomic<FabricFault> fault = FabricFault::None;
   bool takes_devices = false;  // was opened with FI_HMEM
-  bool forbids_cuda = false;   // its endpoint may not call CUDA
+  bool forbids_cuda = false;   // no endpoint may call CUDA
   bool fails() const { return fault == FabricFault::Fails || fault == FabricFault::Gone; }
 };
 
@@ -75,6 +75,7 @@ struct Endpoint {
   fi_ops* object = nullptr;
   Queue* queue = nullptr;
   Domain* domain = nullptr;
+  bool forbids_cuda = false;
   std::vector<HeldWrite> held;
   std::vector<HeldWrite> late;  // their user thinks that they have failed
 };
@@ -184,6 +185,15 @@ ssize_t hold_write(fid_ep* object, const fi_msg_rma* message, std::uint64_t flag
   return 0;
 }
 
+ssize_t read_device(fid_ep* object, const fi_msg_rma* message, std::uint64_t flags) {
+  const Endpoint& endpoint = endpoint_of(object);
+  if (endpoint.domain->fails()) return -FI_EIO;
+  if (!endpoint.forbids_cuda) return -FI_EINVAL;
+  if (endpoint.queue->one_in(4)) return -FI_EAGAIN;
+  if (!wreath::test::begin_device_read(endpoint.domain->own, message->rma_iov[0], message->context)) return 0;
+  return endpoint.rma->readmsg(object, message, flags);
+}
+
 void submit_some(Queue& queue) {
   for (fid_ep* const object : queue.endpoints) {
     Endpoint& endpoint = endpoint_of(object);
@@ -205,6 +215,10 @@ ssize_t read_more(fid_cq* object, Queue& queue) {
     if (queue.is_late(context)) continue;
     if (context == nullptr && (entry.flags & FI_REMOTE_CQ_DATA) != 0) {
       wreath::test::end_device_write(queue.domain->own, entry.data);
+    }
+    if (context != nullptr && !wreath::test::end_device_read(context)) {
+      queue.failures.push_back(context);
+      continue;
     }
     const bool silent = queue.domain->fault == FabricFault::Silent;
     const bool ends_write = context != nullptr && (silent || queue.domain->fails());
@@ -334,32 +348,17 @@ void replace(Operations*& table, Change change) {
   table = own;
 }
 
-// Gives a provider's functions the properties of the adapter that they know.
-class RealProperties {
- public:
-  explicit RealProperties(fi_info& info) : info_(info), name_(info.domain_attr->name), host_(info) {
-    if (char* const real_name = wreath::test::offered_adapter()) info_.domain_attr->name = real_name;
-  }
-  RealProperties(const RealProperties&) = delete;
-  RealProperties& operator=(const RealProperties&) = delete;
-  ~RealProperties() { info_.domain_attr->name = name_; }
-
- private:
-  fi_info& info_;
-  char* const name_;
-  wreath::test::HostProperties host_;
-};
-
 int set_option(fid* object, int level, int option, const void* value, std::size_t bytes) {
-  const Endpoint& endpoint = endpoint_of(reinterpret_cast<fid_ep*>(object));
-  const int returned = wreath::test::set_new_option(option, value, endpoint.domain->forbids_cuda);
+  Endpoint& endpoint = endpoint_of(reinterpret_cast<fid_ep*>(object));
+  const int returned = wreath::test::set_new_option(option, value, endpoint.forbids_cuda);
+  if (endpoint.forbids_cuda) endpoint.domain->forbids_cuda = true;
   return returned == -FI_ENOPROTOOPT ? endpoint.options->setopt(object, level, option, value, bytes) : returned;
 }
 
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
   Domain& own = domain_of(domain);
   if (own.fails()) return -FI_EIO;
-  const RealProperties real_properties(*info);
+  const wreath::test::RealProperties real_properties(*info);
   const int returned = own.real->endpoint(domain, info, endpoint, context);
   if (returned != 0) return returned;
   auto state = std::make_unique<Endpoint>();
@@ -367,7 +366,10 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* co
   state->options = (*endpoint)->ops;
   state->object = (*endpoint)->fid.ops;
   state->domain = &own;
-  replace((*endpoint)->rma, [](fi_ops_rma& table) { table.writemsg = &hold_write; });
+  replace((*endpoint)->rma, [](fi_ops_rma& table) {
+    table.writemsg = &hold_write;
+    table.readmsg = &read_device;
+  });
   replace((*endpoint)->ops, [](fi_ops_ep& table) { table.setopt = &set_option; });
   replace((*endpoint)->fid.ops, [](fi_ops& table) {
     table.bind = &bind_endpoint;
@@ -433,7 +435,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
   const std::string_view name = info->domain_attr->name;
   if (name.starts_with(kStem)) state->adapter = std::atoi(name.substr(kStem.size()).data());
   state->takes_devices = (info->caps & FI_HMEM) != 0;
-  const RealProperties real_properties(*info);
+  const wreath::test::RealProperties real_properties(*info);
   const int returned = tables().fabric.load()->domain(fabric, info, domain, context);
   if (returned != 0) return returned;
   const std::lock_guard lock(tables().mutex);
@@ -467,8 +469,12 @@ void spoil(int rank, int adapter, FabricFault fault) {
 extern "C" {
 
 extern const wreath::test::ShuffledFabric shuffled_fabric;
-const wreath::test::ShuffledFabric shuffled_fabric{&spoil, &wreath::test::take_devices,
-                                                   &wreath::test::flush_device_writes, &wreath::test::count_peers};
+const wreath::test::ShuffledFabric shuffled_fabric{&spoil,
+                                                   &wreath::test::take_devices,
+                                                   &wreath::test::flush_device_writes,
+                                                   &wreath::test::behave_at_device_reads,
+                                                   &wreath::test::count_device_reads,
+                                                   &wreath::test::count_peers};
 
 int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
   const int returned = wreath::test::real(&fi_fabric, "fi_fabric")(attributes, fabric, context);

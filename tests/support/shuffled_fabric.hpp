@@ -23,8 +23,12 @@ struct FabricDevices {
   bool offered = false;
   bool needs_cuda = false;    // endpoints call CUDA
   bool refuses = false;       // to register any
-  bool holds_writes = false;  // what has come is seen after flush() alone
+  bool holds_writes = false;  // what has come is seen after flush() or a read alone
+  bool not_read = false;      // by adapters themselves
 };
+
+// Reads of memory of devices may go wrong in these ways.
+enum class DeviceReads : int { Work, FailOnce, Fail, Stall };
 
 struct ShuffledFabric {
   // Spoils an adapter of the rank that opened its adapters as the first, second and so on of those that are open. Ranks
@@ -33,6 +37,9 @@ struct ShuffledFabric {
   void (*take_devices)(const FabricDevices& devices) = nullptr;
   // Lets devices see what has come. Returns how many writes that were.
   std::size_t (*flush)() = nullptr;
+  void (*behave_at_reads)(DeviceReads reads) = nullptr;
+  // Counts the reads of memory of devices that have ended well.
+  std::size_t (*count_reads)() = nullptr;
   // Counts the addresses of peers that all adapters hold.
   std::size_t (*count_peers)() = nullptr;
 

@@ -74,6 +74,7 @@ Result<std::unique_ptr<OfiAdapter>> OfiAdapter::open(OfiProvider provider, int r
   fid_domain* domain = nullptr;
   if (const int rc = fi_domain(fabric, &info, &domain, nullptr); rc != 0) return made->failed("fi_domain", rc);
   made->domain_.reset(domain);
+  made->flush_.emplace(made->provider_, *domain);
   return made;
 }
 
@@ -128,7 +129,10 @@ Status OfiAdapter::enable_endpoint() {
   fid_ep* endpoint = nullptr;
   if (const int rc = fi_endpoint(domain_.get(), &info, &endpoint, nullptr); rc != 0) return failed("fi_endpoint", rc);
   OfiHandle<fid_ep> made(endpoint);
-  forbid_cuda(*endpoint);
+  if (no_device_memory_.empty()) {
+    const Status forbidden = forbid_cuda(*provider_.library, *endpoint);
+    if (!forbidden) no_device_memory_ = forbidden.error().message;
+  }
   int rc = fi_ep_bind(endpoint, &peer_addresses_->fid, 0);
   if (rc == 0) rc = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (rc == 0) rc = fi_enable(endpoint);
@@ -141,15 +145,6 @@ Status OfiAdapter::enable_endpoint() {
   endpoint_ = std::move(made);
   address_ = {provider_.name(), info.addr_format, 0, {bytes.begin(), bytes.begin() + static_cast<long>(length)}};
   return {};
-}
-
-// Such a call may wait for a kernel that waits for a message. Endpoints that need it take no memory of devices.
-void OfiAdapter::forbid_cuda(fid_ep& endpoint) {
-  if (!no_device_memory_.empty()) return;
-  const bool permitted = false;
-  const int rc = fi_setopt(&endpoint.fid, FI_OPT_ENDPOINT, kOfiCudaApiPermitted, &permitted, sizeof permitted);
-  if (rc == 0) return;
-  no_device_memory_ = fmt::format("its endpoint would call CUDA: {}", provider_.library->explain("fi_setopt", rc));
 }
 
 Error OfiAdapter::not_enabled(std::int64_t returned) const {

@@ -26,20 +26,12 @@
 #include "src/put/sentences.hpp"
 #include "transports/ofi/channel.hpp"
 #include "transports/ofi/closing.hpp"
+#include "transports/ofi/handle.hpp"
 #include "transports/ofi/newer.hpp"
 #include "transports/ofi/provider.hpp"
+#include "transports/ofi/read_flush.hpp"
 
 namespace wreath {
-
-struct OfiClose {
-  template <typename T>
-  void operator()(T* object) const {
-    fi_close(&object->fid);
-  }
-};
-// Owns an object of libfabric.
-template <typename T>
-using OfiHandle = std::unique_ptr<T, OfiClose>;
 
 // Libfabric has this of a put or of a receive until it has ended. Providers may keep notes at its beginning.
 struct OfiRequest {
@@ -66,6 +58,7 @@ class OfiAdapter final : public Adapter {
   PutLimits limits() const override { return limits_; }
   Result<std::uint64_t> register_memory(std::span<std::byte> memory, bool remote) override;
   Result<RegisteredMemory> register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) override;
+  Status flush(const RemoteMemory& memory) override;
   RemoteMemory name(std::uint64_t registration) const override;
   void deregister_memory(std::uint64_t registration) override;
   // The channels are destroyed before the adapter.
@@ -114,14 +107,13 @@ class OfiAdapter final : public Adapter {
   OfiAdapter(OfiProvider provider, int peers, bool mends);
   Status make_endpoint();
   Status enable_endpoint();
-  void forbid_cuda(fid_ep& endpoint);
   Status make_queue(std::size_t entries);
   void post_receives();
   Error failed(const char* call, std::int64_t returned) const;
   Error not_enabled(std::int64_t returned) const;
   bool close_endpoint();
   Result<std::uint64_t> add_region(OfiNewer<fi_mr_attr>& memory, std::uint64_t flags, const std::byte* first,
-                                   bool remote);
+                                   std::uint64_t access);
   void close_regions();
   void go_on_mending();
   void lose_all(const std::string& why);
@@ -141,6 +133,7 @@ class OfiAdapter final : public Adapter {
   PutLimits limits_;
   OfiHandle<fid_fabric> fabric_;
   OfiHandle<fid_domain> domain_;
+  std::optional<OfiReadFlush> flush_;  // where the domain is open
   OfiHandle<fid_cq> queue_;
   OfiHandle<fid_av> peer_addresses_;
   struct Peer {

@@ -23,10 +23,10 @@ std::uint64_t random_key(std::size_t bytes) {
 
 // Registers what `memory` describes, whose first byte is at `first`.
 Result<std::uint64_t> OfiAdapter::add_region(OfiNewer<fi_mr_attr>& memory, std::uint64_t flags, const std::byte* first,
-                                             bool remote) {
+                                             std::uint64_t access) {
   fi_mr_attr& attributes = memory.known;
   attributes.iov_count = 1;
-  attributes.access = remote ? FI_REMOTE_WRITE | FI_WRITE : FI_WRITE;
+  attributes.access = access;
   const std::size_t key_bytes = provider_.info->domain_attr->mr_key_size;
   fid_mr* region = nullptr;
   int rc = -FI_ENOKEY;
@@ -59,7 +59,7 @@ Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, b
   const iovec piece{memory.data(), memory.size()};
   OfiNewer<fi_mr_attr> attributes;
   attributes.known.mr_iov = &piece;
-  const auto made = add_region(attributes, 0, memory.data(), remote);
+  const auto made = add_region(attributes, 0, memory.data(), remote ? FI_WRITE | FI_REMOTE_WRITE : FI_WRITE);
   if (made) return made;
   return Error{made.error().code,
                fmt::format("{}; {} of memory were not registered: raise the limit of locked memory (ulimit -l)",
@@ -69,6 +69,8 @@ Result<std::uint64_t> OfiAdapter::register_memory(std::span<std::byte> memory, b
 // Older libraries know memory of devices by its address alone, and find its dma-buf themselves.
 Result<RegisteredMemory> OfiAdapter::register_device_memory(const DmaBuf& memory, std::byte* address, Flusher flusher) {
   if (!no_device_memory_.empty()) return Error{ErrorCode::Unavailable, no_device_memory_};
+  const std::string obstacle = flusher == Flusher::Adapter ? OfiReadFlush::obstacle(*provider_.info) : "";
+  if (!obstacle.empty()) return Error{ErrorCode::Unavailable, obstacle};
   const bool by_dma_buf = provider_.library->version() >= kOfiDmaBufVersion;
   const iovec piece{address, memory.bytes};
   const OfiDmaBuf buffer{memory.descriptor.get(), memory.offset, memory.bytes, address - memory.offset};
@@ -77,10 +79,15 @@ Result<RegisteredMemory> OfiAdapter::register_device_memory(const DmaBuf& memory
   attributes.known.iface = FI_HMEM_CUDA;
   attributes.known.device.cuda = memory.device;
   const bool remote = flusher != Flusher::None;
-  const auto made = add_region(attributes, by_dma_buf ? kOfiDmaBufFlag : 0, address, remote);
+  std::uint64_t access = FI_WRITE;
+  if (remote) access |= FI_REMOTE_WRITE;
+  if (flusher == Flusher::Adapter) access |= FI_REMOTE_READ;
+  const auto made = add_region(attributes, by_dma_buf ? kOfiDmaBufFlag : 0, address, access);
   if (!made) return Error{ErrorCode::Unavailable, made.error().message};
   return RegisteredMemory{*made, remote ? std::optional(name(*made)) : std::nullopt, flusher};
 }
+
+Status OfiAdapter::flush(const RemoteMemory& memory) { return flush_->flush(memory); }
 
 RemoteMemory OfiAdapter::name(std::uint64_t registration) const {
   return reinterpret_cast<const Registration*>(registration)->remote;

@@ -52,7 +52,10 @@ constexpr Ask kAskForMessages{kMessages, kNotes, 0};
 // Behaviour of adapters that newer libraries have is asked for by this version (EFA: writes without the peer's help).
 constexpr std::uint32_t kNewestVersion = FI_VERSION(1, 18);
 
-// Returns the properties that the provider has, a list; null with `returned` where it has none. `devices` is FI_HMEM
+// An adapter may have to read memory of devices to flush it.
+constexpr std::uint64_t kAsksForDevices[] = {FI_HMEM | FI_READ | FI_REMOTE_READ, FI_HMEM};
+
+// Returns the properties that the provider has, a list; null with `returned` where it has none. `devices` has FI_HMEM
 // where memory of devices is asked for.
 OfiInfo ask_for(const OfiLibrary& library, const std::string& provider, const Ask& what, std::uint64_t devices,
                 int& returned) {
@@ -101,8 +104,11 @@ Offered ask_all(const OfiLibrary& library, const std::string& provider, bool has
     why_not = fmt::format("libfabric {}.{} may call CUDA while kernels wait for messages; take 1.18 or later",
                           FI_MAJOR(library.version()), FI_MINOR(library.version()));
   } else {
-    Offered offered = ask_in_turn(library, provider, FI_HMEM);
-    if (offered.list != nullptr) return offered;
+    Offered offered{{nullptr, library.freeinfo}};
+    for (const std::uint64_t devices : kAsksForDevices) {
+      offered = ask_in_turn(library, provider, devices);
+      if (offered.list != nullptr) return offered;
+    }
     why_not = fmt::format("libfabric's provider {} takes none (FI_HMEM): {}", provider,
                           library.explain("fi_getinfo", offered.returned));
   }

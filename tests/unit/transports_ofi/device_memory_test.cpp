@@ -17,6 +17,7 @@
 namespace wreath::ofi {
 namespace {
 
+using test::DeviceReads;
 using test::FabricDevices;
 using test::FabricFault;
 using test::kDeviceBytes;
@@ -35,7 +36,9 @@ class OfiDevices : public ::testing::Test {
   void TearDown() override {
     ranks_.a.reset();
     ranks_.b.reset();
-    if (fabric_.flush != nullptr) fabric_.take_devices({});
+    if (fabric_.flush == nullptr) return;
+    fabric_.take_devices({});
+    fabric_.behave_at_reads(DeviceReads::Work);
   }
   void link(const FabricDevices& devices, bool has_device = true) {
     fabric_.take_devices(devices);
@@ -79,8 +82,62 @@ TEST_F(OfiDevices, SeeNothingWithoutAFlush) {
   EXPECT_FALSE(ranks_.has_landed());
 }
 
+// Drivers cannot flush, and each rail reads.
+class OfiDevicesWithoutFlush : public OfiDevices {
+ protected:
+  void link_and_let_in() {
+    link({.version = kByDmaBuf, .offered = true, .holds_writes = true});
+    ranks_.from.can_flush = ranks_.to.can_flush = false;
+    const std::size_t reads = fabric_.count_reads();
+    ranks_.let_in();
+    EXPECT_EQ(fabric_.count_reads(), reads + 4) << "an adapter did not try a read";
+  }
+
+  const test::Environment rails_{{{"WREATH_RAILS", "2"}}};
+};
+
+// The read of an adapter finds what that adapter has written, and nothing else.
+TEST_F(OfiDevicesWithoutFlush, AreFlushedByReads) {
+  link_and_let_in();
+  const std::size_t reads = fabric_.count_reads();
+  ASSERT_EQ(ranks_.send_and_receive(), "");
+  EXPECT_TRUE(ranks_.has_landed());
+  EXPECT_EQ(fabric_.count_reads(), reads + 2);
+  EXPECT_EQ(ranks_.b->link->counts().landed_bytes, kDeviceBytes);
+  EXPECT_EQ(ranks_.to.flushes, 2) << "the driver was asked once for each adapter";
+}
+
+TEST_F(OfiDevicesWithoutFlush, AreReadByANewEndpointWhereAReadFails) {
+  link_and_let_in();
+  fabric_.behave_at_reads(DeviceReads::FailOnce);
+  ASSERT_EQ(ranks_.send_and_receive(), "");
+  EXPECT_TRUE(ranks_.has_landed());
+}
+
+struct UnflushedRow {
+  std::string name;
+  DeviceReads reads;
+  std::string reason;
+};
+
+class OfiDevicesUnflushed : public OfiDevicesWithoutFlush, public ::testing::WithParamInterface<UnflushedRow> {};
+
+TEST_P(OfiDevicesUnflushed, GiveNoMessage) {
+  link_and_let_in();
+  fabric_.behave_at_reads(GetParam().reads);
+  EXPECT_THAT(ranks_.send_and_receive(),
+              AllOf(HasSubstr("tcp;ofi_rxm fake_"), HasSubstr("memory of a device was not flushed: "),
+                    HasSubstr(GetParam().reason)));
+  EXPECT_EQ(peek(ranks_.b->link->recv_fifo(0)), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfiDevices, OfiDevicesUnflushed,
+                         ::testing::Values(UnflushedRow{"Failed", DeviceReads::Fail, "Input/output error"},
+                                           UnflushedRow{"Stalled", DeviceReads::Stall, "nothing came within 5000 ms"}),
+                         [](const auto& row) { return row.param.name; });
+
 TEST_F(OfiDevices, AreOnlyReadWhereNobodyFlushes) {
-  link({.version = kByDmaBuf, .offered = true});
+  link({.version = kByDmaBuf, .offered = true, .not_read = true});
   ranks_.to.can_flush = false;
   ranks_.let_in();
   ASSERT_EQ(ranks_.send_and_receive(), "");
