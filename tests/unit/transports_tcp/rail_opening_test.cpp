@@ -73,12 +73,14 @@ class KeptLog {
   KeptLog& operator=(const KeptLog&) = delete;
   ~KeptLog() { testing::internal::GetCapturedStderr(); }
 
-  // Returns whether both ends have said that a socket is lost.
-  bool has_losses() {
+  bool has(const char* pattern) {
     text_ += testing::internal::GetCapturedStderr();
     testing::internal::CaptureStderr();
-    return std::regex_search(text_, std::regex("rank 0 .*the socket lo to .* is lost")) &&
-           std::regex_search(text_, std::regex("rank 1 .*the socket lo to .* is lost"));
+    return std::regex_search(text_, std::regex(pattern));
+  }
+  // Returns whether both ends have said that a socket is lost.
+  bool has_losses() {
+    return has("rank 0 .*the socket lo to .* is lost") && has("rank 1 .*the socket lo to .* is lost");
   }
 
  private:
@@ -228,6 +230,7 @@ TEST(TcpRailOpening, LosesANewSocketWithoutLosingAMessage) {
 
 // Nobody kept the messages that went over the first socket alone, but the peer has said by now that it has them.
 TEST(TcpRailOpening, LosesTheFirstSocketWithoutLosingAMessage) {
+  const LogAtInfo at_info;
   KeptLog log;
   GrowingPair pair;
   ASSERT_EQ(pair.carry(50), "");
@@ -241,7 +244,8 @@ TEST(TcpRailOpening, LosesTheFirstSocketWithoutLosingAMessage) {
   EXPECT_EQ(pair.run_until([&] { return pair.has("lo (2 sockets)"); }), "");
   pair.wants = 1;
   ASSERT_TRUE(pair.want(1, 2));
-  EXPECT_EQ(pair.run_until([&] { return pair.has("lo"); }), "");
+  // On a busy machine an end may find that two sockets carry more, and keep both.
+  EXPECT_EQ(pair.run_until([&] { return pair.has("lo") || log.has("it uses [0-9]+ from now on"); }), "");
   EXPECT_EQ(pair.carry(50), "");
 }
 
