@@ -82,7 +82,7 @@ class Containerfile(unittest.TestCase):
         self.assertLessEqual(set(re.findall(r"-D(WREATH_\w+)", text)), cmake_options())
 
     def test_installs_what_run_installs_for_a_build(self):
-        table = re.search(r'\[build\]="([^"]*)"', read("run")).group(1)
+        table = re.search(r'\[build\]="([^"]*)"', read("cmake/set_up")).group(1)
         needed = {line.split(":")[0] for line in table.splitlines()}
         commands = [arguments for name, arguments in self.instructions if name == "RUN" and "apt-get install" in arguments]
         self.assertLessEqual(needed, installed_by(commands[0]))
