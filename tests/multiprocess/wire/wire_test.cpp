@@ -144,6 +144,17 @@ TEST(Wire, CarriesMoreOverSeveralSocketsIfItLimitsEach) {
   EXPECT_THAT(of_one, ::testing::Not(::testing::HasSubstr("sockets carried")));
 }
 
+TEST(Wire, CarriesAsManyTimesAsMuchAsThereAreSockets) {
+  if (rounds(0, 1) == 0) GTEST_SKIP() << "a busy machine carries less; run it with WREATH_TEST_LONG=1";
+  std::string said;
+  const int one = carried("8", {{"WREATH_TCP_SOCKETS", "1"}}, "6", said);
+  if (one < 0) GTEST_SKIP() << Wire::kNeeds;
+  const int three = carried("8", {{"WREATH_TCP_SOCKETS", "3"}}, "6", said);
+  std::cerr << "8 MB/s a connection; one socket: " << one << " MB/s, three: " << three << " MB/s\n" << said;
+  // Other long tests run beside it.
+  EXPECT_GE(three, 2 * one);
+}
+
 TEST(Wire, LosesPackets) {
   std::vector<std::string> names;
   const std::vector<std::string> shares{"0.001", "0.01", "0.05"};
