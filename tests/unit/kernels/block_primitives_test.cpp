@@ -92,8 +92,10 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
       const Reduction reduction = op == ReduceOp::PremultipliedSum ? Reduction::premultiplied_sum(3.0) : Reduction(op);
       for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 17, 64, 200, 256, 257}) {
         const Arithmetic of = arithmetic(dtype, reduction, k);
-        // The elements fill words of 16 bytes without a rest. Most time goes to many sources.
-        const std::size_t whole = k <= 17 || testing_support::rounds(0, 1) == 1 ? 400 : 48;
+        // Most time goes to many sources, so each number of elements has one offset there.
+        const bool all = k <= 17 || testing_support::rounds(0, 1) == 1;
+        // These elements fill words of 16 bytes without a rest.
+        const std::size_t whole = all ? 400 : 48;
         for (const Form messages : {Form::Data, Form::Partial}) {
           for (const Form target : {Form::Data, Form::Partial}) {
             // This case is a copy.
@@ -101,6 +103,7 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
             for (const std::size_t offset : {0u, 8u}) {
               for (const std::size_t elements :
                    {std::size_t{0}, std::size_t{1}, std::size_t{29}, whole, std::size_t{130}}) {
+                if (!all && (elements == 1 || elements == 29) != (offset == 0)) continue;
                 ASSERT_NO_FATAL_FAILURE(expect_combines(of, {k, messages, target, offset}, elements));
               }
             }

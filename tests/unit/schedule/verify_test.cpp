@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/schedule/values.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/schedule/interpreter.hpp"
 #include "tests/unit/schedule/words.hpp"
 
@@ -91,11 +92,14 @@ TEST(Verify, ProvesTheRegistry) {
   }
 }
 
+// Rows that are for powers of two alone are proved for 128 ranks, the others for 101; in a long run for both.
 TEST(Verify, ProvesManyRanksByFingerprints) {
   for (const Algorithm& row : algorithms()) {
+    bool proved = false;
     for (const int ranks : {101, 128}) {
       const Problem problem{row.collective, ranks, has_root(row.collective) ? 77 : 0};
-      if (!row.supports(problem)) continue;
+      if (!row.supports(problem) || (proved && testing_support::rounds(0, 1) == 0)) continue;
+      proved = true;
       const Status status = verify(row, problem, of(moves_blocks(row.collective) ? 7 : 1000));
       EXPECT_TRUE(status) << name(row.collective) << " " << row.name << ": " << status.error().message;
     }
