@@ -143,7 +143,8 @@ bool VerbsChannel::on_completion(const ibv_wc& completion, PutEvent& event) {
 bool VerbsChannel::lose(const ibv_wc& completion, PutEvent& event) {
   if (state_ == State::Lost || state_ == State::Stopping) return false;
   state_ = State::Lost;
-  const StatusWords words = status_words(completion.status, pair_.disturbed());
+  StatusWords words = status_words(completion.status, true);
+  if (words.retryable) words.retryable = status_words(completion.status, false).retryable || pair_.was_disturbed();
   event = {};
   event.kind = PutEvent::Kind::Lost;
   event.channel = index_;

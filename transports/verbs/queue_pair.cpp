@@ -2,11 +2,13 @@
 #include "transports/verbs/queue_pair.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/clock.hpp"
 #include "src/base/random.hpp"
 #include "transports/verbs/adapter.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 constexpr std::uint8_t kReceiverNotReadyRetries = kMostRetries;
 constexpr std::uint8_t kReceiverNotReadyTimer = 12;  // 0.64 ms
 constexpr std::uint8_t kHops = 255;
+constexpr std::int64_t kNewsMs = 200;
 static_assert(kReceiverNotReadyRetries < 7 && kMostRetries < 7);
 
 }  // namespace
@@ -52,7 +55,13 @@ Status QueuePair::modify(ibv_qp_state state, const char* what, ibv_qp_attr attri
   return explain(ErrorCode::System, fmt::format("the queue pair could not {}: {}", what, std::strerror(error)));
 }
 
-bool QueuePair::disturbed() const { return adapter_.disturbed_since(disturbances_); }
+bool QueuePair::was_disturbed() const {
+  for (const Deadline deadline = Deadline::after_ms(kNewsMs);;) {
+    if (adapter_.disturbed_since(disturbances_)) return true;
+    if (deadline.passed()) return false;
+    ::poll(nullptr, 0, 1);
+  }
+}
 
 Status QueuePair::prepare(unsigned access) {
   peer_.clear();

@@ -30,8 +30,9 @@ class QueuePair {
 
   ibv_qp* get() const { return pair_.get(); }
   const VerbsAddress& address() const { return own_; }
-  // Returns whether the port was down, or got another address, since connect().
-  bool disturbed() const;
+  // Returns whether the port was down, or got another address, since connect(). It waits for such news for 0.2 s: a
+  // kernel may fail requests on a card that goes down before it says so.
+  bool was_disturbed() const;
   std::string describe() const;  // "mlx5_0 port 1 gid 3"
   // Names both ends before the words.
   Error explain(ErrorCode code, const std::string& words) const;

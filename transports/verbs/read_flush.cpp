@@ -93,7 +93,7 @@ Status ReadFlush::read(const RemoteMemory& memory, const Deadline& deadline) {
   if (count > 0) {
     why = fmt::format("{} (vendor's error {:#x})", status_words(completion.status, false).text, completion.vendor_err);
   }
-  return pair_->explain(pair_->disturbed() ? ErrorCode::Unavailable : ErrorCode::System,
+  return pair_->explain(pair_->was_disturbed() ? ErrorCode::Unavailable : ErrorCode::System,
                         fmt::format("a read failed: {}", why));
 }
 

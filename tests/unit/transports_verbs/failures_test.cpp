@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/support/in_child.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/transports_verbs/ends.hpp"
@@ -63,6 +66,25 @@ TEST_F(VerbsFailures, OfEachStatusAreToldOnceInWords) {
     EXPECT_EQ(a.lost.size(), 1u) << row.words;
     EXPECT_EQ(a.ended.size(), 1u) << row.words;
   }
+}
+
+// A kernel may fail a request before it says why.
+TEST_F(VerbsFailures, OfAPortMayComeBeforeTheNews) {
+  VerbsEnd a(settings_for("=fake_0"));
+  VerbsEnd b(settings_for("=fake_1"));
+  ASSERT_TRUE(connect(a, b));
+  fake_.fail_request(0, IBV_WC_LOC_QP_OP_ERR);
+  const Put put = a.put_to(b, 0, 8);
+  ASSERT_EQ(a.channel->put(std::span(&put, 1)).value(), 1u);
+  std::thread cable([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    fake_.set_port(0, 1, false);
+  });
+  const bool lost = a.wait([&] { return !a.lost.empty(); });
+  cable.join();
+  ASSERT_TRUE(lost);
+  EXPECT_TRUE(a.lost[0].retryable) << a.lost[0].error.message;
+  ASSERT_TRUE(stop(a));
 }
 
 TEST_F(VerbsFailures, OfAPortAreTriedAgainOnceItIsUp) {
