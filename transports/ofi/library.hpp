@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include <string>
@@ -31,5 +32,8 @@ struct OfiFunctions {
 bool is_gone(std::int64_t returned);
 
 using OfiLibrary = LoadedLibrary<OfiFunctions>;
+
+// Keeps an endpoint from calling CUDA, which may wait for a kernel that waits for a message. Returns why it cannot.
+Status forbid_cuda(const OfiLibrary& library, fid_ep& endpoint);
 
 }  // namespace wreath

@@ -19,14 +19,6 @@ constexpr std::int64_t kMostMs = 5'000;  // nobody else goes on meanwhile
 
 }  // namespace
 
-Status forbid_cuda(const OfiLibrary& library, fid_ep& endpoint) {
-  const bool permitted = false;
-  const int rc = fi_setopt(&endpoint.fid, FI_OPT_ENDPOINT, kOfiCudaApiPermitted, &permitted, sizeof permitted);
-  if (rc == 0) return {};
-  return Error{ErrorCode::Unavailable,
-               fmt::format("its endpoint would call CUDA: {}", library.explain("fi_setopt", rc))};
-}
-
 std::string OfiReadFlush::obstacle(const fi_info& info) {
   if ((info.caps & kReads) != kReads) return "its adapter reads no memory of devices";
   if ((info.domain_attr->mr_mode & FI_MR_ENDPOINT) != 0) return "memory belongs to the endpoint of the peers";
@@ -38,6 +30,7 @@ Error OfiReadFlush::failed(const char* call, std::int64_t returned) const {
 }
 
 Status OfiReadFlush::flush(const RemoteMemory& memory) {
+  if (!stalled_) return stalled_;
   Status done;
   for (int tries = 0; tries < 2; ++tries) {
     done = endpoint_ == nullptr ? prepare() : Status();
@@ -46,8 +39,11 @@ Status OfiReadFlush::flush(const RemoteMemory& memory) {
     endpoint_.reset();
   }
   if (done) return done;
-  return Error{ErrorCode::System, fmt::format("{}: memory of a device was not flushed: a read from itself failed: {}",
+  const bool stalls = done.error().code == ErrorCode::Timeout;
+  done = Error{ErrorCode::System, fmt::format("{}: memory of a device was not flushed: a read from itself failed: {}",
                                               provider_.describe(), done.error().message)};
+  if (stalls) stalled_ = done;
+  return done;
 }
 
 Status OfiReadFlush::prepare() {

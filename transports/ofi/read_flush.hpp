@@ -28,7 +28,7 @@ class OfiReadFlush {
   // Returns why memory cannot be flushed by reads; empty where it may be.
   static std::string obstacle(const fi_info& info);
   // Reads a byte at this address, which was registered with FI_REMOTE_READ, and returns when it has come. A read that
-  // fails is tried once more by a new endpoint.
+  // fails is tried once more by a new endpoint. After one that does not end there is no other, whose end it might seem.
   Status flush(const RemoteMemory& memory);
 
  private:
@@ -47,10 +47,8 @@ class OfiReadFlush {
   OfiHandle<fid_av> peers_;
   OfiHandle<fid_ep> endpoint_;
   fi_addr_t self_ = FI_ADDR_UNSPEC;
+  Status stalled_;       // the error of a read that the provider still has
   fi_context2 notes_{};  // of the provider, about the read
 };
-
-// Keeps an endpoint from calling CUDA, which may wait for a kernel that waits for a message. Returns why it cannot.
-Status forbid_cuda(const OfiLibrary& library, fid_ep& endpoint);
 
 }  // namespace wreath

@@ -118,6 +118,7 @@ struct UnflushedRow {
   std::string name;
   DeviceReads reads;
   std::string reason;
+  bool recovers;  // a later read may be right
 };
 
 class OfiDevicesUnflushed : public OfiDevicesWithoutFlush, public ::testing::WithParamInterface<UnflushedRow> {};
@@ -129,11 +130,14 @@ TEST_P(OfiDevicesUnflushed, GiveNoMessage) {
               AllOf(HasSubstr("tcp;ofi_rxm fake_"), HasSubstr("memory of a device was not flushed: "),
                     HasSubstr(GetParam().reason)));
   EXPECT_EQ(peek(ranks_.b->link->recv_fifo(0)), nullptr);
+  fabric_.behave_at_reads(DeviceReads::Work);
+  EXPECT_EQ(static_cast<bool>(ranks_.b->port->flush(ranks_.to.data(), 0b11)), GetParam().recovers);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfiDevices, OfiDevicesUnflushed,
-                         ::testing::Values(UnflushedRow{"Failed", DeviceReads::Fail, "Input/output error"},
-                                           UnflushedRow{"Stalled", DeviceReads::Stall, "nothing came within 5000 ms"}),
+                         ::testing::Values(UnflushedRow{"Failed", DeviceReads::Fail, "Input/output error", true},
+                                           UnflushedRow{"Stalled", DeviceReads::Stall, "nothing came within 5000 ms",
+                                                        false}),
                          [](const auto& row) { return row.param.name; });
 
 TEST_F(OfiDevices, AreOnlyReadWhereNobodyFlushes) {
