@@ -1,13 +1,16 @@
 // Counts the resources that a process holds, by /proc: tests compare the counts before and after.
 #pragma once
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -18,22 +21,30 @@ namespace wreath::testing_support {
 
 inline std::string proc(pid_t pid, const std::string& name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
-inline int entries_of(const std::string& folder) {
+// Returns what is in a folder, which may be going away.
+inline std::vector<std::filesystem::path> entries_of(const std::string& folder) {
+  std::vector<std::filesystem::path> found;
   std::error_code gone;
-  const std::filesystem::directory_iterator all(folder, gone);
-  return gone ? 0 : static_cast<int>(std::distance(begin(all), end(all)));
+  for (std::filesystem::directory_iterator entry(folder, gone); !gone && entry != end(entry); entry.increment(gone))
+    found.push_back(entry->path());
+  return found;
 }
 
-// Counts the links of /proc/PID/fd whose target contains `part`.
-inline int descriptors_of(pid_t pid, const std::string& part) {
-  std::error_code gone;
-  int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(proc(pid, "fd"), gone)) {
+// Returns the targets of the links of /proc/PID/fd.
+inline std::vector<std::string> descriptors_of(pid_t pid) {
+  std::vector<std::string> found;
+  for (const std::filesystem::path& entry : entries_of(proc(pid, "fd"))) {
     std::error_code closed;
-    const std::string target = std::filesystem::read_symlink(entry.path(), closed).string();
-    found += !closed && target.find(part) != std::string::npos ? 1 : 0;
+    found.push_back(std::filesystem::read_symlink(entry, closed).string());
   }
   return found;
+}
+
+// Counts those whose target contains `part`.
+inline int descriptors_of(pid_t pid, const std::string& part) {
+  const std::vector<std::string> all = descriptors_of(pid);
+  return static_cast<int>(std::count_if(
+      all.begin(), all.end(), [&](const std::string& target) { return target.find(part) != std::string::npos; }));
 }
 
 inline int lines_of(const std::string& path, const std::string& part) {
@@ -57,8 +68,8 @@ struct Resources {
 
 inline Resources resources_of(pid_t pid = ::getpid()) {
   Resources found;
-  found.descriptors = entries_of(proc(pid, "fd"));
-  found.threads = entries_of(proc(pid, "task"));
+  found.descriptors = static_cast<int>(entries_of(proc(pid, "fd")).size());
+  found.threads = static_cast<int>(entries_of(proc(pid, "task")).size());
   found.memfds = descriptors_of(pid, "memfd:wreath");
   found.maps = lines_of(proc(pid, "maps"), "memfd:wreath");
   std::ifstream status(proc(pid, "status"));
@@ -85,23 +96,64 @@ inline std::string describe(const Resources& all) {
   return text.str();
 }
 
-// Returns the names in /dev/shm and Wreath's abstract UNIX sockets, because these could outlive a process.
-inline std::set<std::string> left_on_host() {
-  std::set<std::string> found;
-  std::error_code gone;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", gone)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find("wreath") != std::string::npos) found.insert(name);
+// Returns this process and all that descend from it and still run. From the first call on a process whose parent ends
+// becomes a child of this one.
+inline std::set<pid_t> family() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::map<pid_t, std::vector<pid_t>> children;
+  for (const std::filesystem::path& entry : entries_of("/proc")) {
+    const pid_t pid = std::atoi(entry.filename().c_str());
+    std::ifstream file(proc(pid, "stat"));
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    std::istringstream after_name(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
+    char state = 'Z';
+    pid_t parent = 0;
+    if (pid > 0 && after_name >> state >> parent && state != 'Z') children[parent].push_back(pid);
   }
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
-    const std::size_t at = line.find("@wreath");
-    if (at != std::string::npos) found.insert(line.substr(at));
+  std::vector<pid_t> open{::getpid()};
+  std::set<pid_t> found;
+  while (!open.empty()) {
+    const pid_t pid = open.back();
+    open.pop_back();
+    if (found.insert(pid).second) open.insert(open.end(), children[pid].begin(), children[pid].end());
   }
   return found;
 }
 
-// Returns whether all names that were not there `before` go away within 5 s. Other programs of the host come and go.
+// Returns the names of Wreath's abstract UNIX sockets by the text that /proc/PID/fd has for them.
+inline std::map<std::string, std::string> socket_names() {
+  std::map<std::string, std::string> found;
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    std::istringstream words(line);
+    std::string inode;
+    for (int i = 0; i < 7; ++i) words >> inode;
+    const std::size_t at = line.find("@wreath");
+    if (at != std::string::npos) found["socket:[" + inode + "]"] = line.substr(at);
+  }
+  return found;
+}
+
+// Returns what a test could leave on its host: names in /dev/shm, processes that descend from this one, and Wreath's
+// abstract UNIX sockets that those or this one hold. Other tests may run on the same host.
+inline std::set<std::string> left_on_host() {
+  std::set<std::string> found;
+  for (const std::filesystem::path& entry : entries_of("/dev/shm")) {
+    const std::string name = entry.filename().string();
+    if (name.find("wreath") != std::string::npos) found.insert(name);
+  }
+  const std::map<std::string, std::string> names = socket_names();
+  for (const pid_t pid : family()) {
+    if (pid != ::getpid()) found.insert("process " + std::to_string(pid));
+    for (const std::string& target : descriptors_of(pid)) {
+      const auto named = names.find(target);
+      if (named != names.end()) found.insert(named->second);
+    }
+  }
+  return found;
+}
+
+// Returns whether all that was not there `before` goes away within 5 s.
 inline bool nothing_left_since(const std::set<std::string>& before) {
   const auto nothing_new = [&] {
     const std::set<std::string> now = left_on_host();

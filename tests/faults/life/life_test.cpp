@@ -1,4 +1,5 @@
 // Communicators are made and destroyed many times. The process's memory, descriptors and threads must not grow.
+#include "src/base/socket.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 
@@ -96,6 +97,38 @@ TEST(Life, OfManyCommunicatorsBetweenProcessesLeavesNothing) {
     }
     EXPECT_TRUE(nothing_left_since(before));
   }
+}
+
+// Makes a process that lives until `pipe` has no writer, and whose parent has ended.
+void leave_a_process(int (&pipe)[2]) {
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    if (::fork() != 0) ::_exit(0);
+    ::close(pipe[1]);
+    char byte = 0;
+    static_cast<void>(!::read(pipe[0], &byte, 1));
+    ::_exit(0);
+  }
+  ::waitpid(parent, nullptr, 0);
+}
+
+// The tests of this program would see nothing if this did not hold.
+TEST(LeftOnHost, AreProcessesWhoseParentEndedAndOpenSockets) {
+  const std::set<std::string> before = left_on_host();
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  leave_a_process(pipe);
+  EXPECT_EQ(left_on_host().size(), before.size() + 1);
+  ::close(pipe[1]);
+  ::close(pipe[0]);
+  EXPECT_TRUE(nothing_left_since(before));
+  {
+    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const SocketAddress name = SocketAddress::abstract_unix("wreath-left-" + std::to_string(::getpid()));
+    ASSERT_EQ(::bind(socket.get(), name.get(), name.length()), 0);
+    EXPECT_EQ(left_on_host().size(), before.size() + 1);
+  }
+  EXPECT_EQ(left_on_host(), before);
 }
 
 }  // namespace
