@@ -61,6 +61,14 @@ inline int rounds(int normal, int many) {
 // with WREATH_TEST_LONG=1.
 inline std::uint32_t case_step() { return static_cast<std::uint32_t>(rounds(kSanitized ? 4 : 1, 1)); }
 
+// Returns each case_step()-th of these, the first among them.
+template <typename Case>
+std::vector<Case> thinned(const std::vector<Case>& all) {
+  std::vector<Case> taken;
+  for (std::size_t i = 0; i < all.size(); i += case_step()) taken.push_back(all[i]);
+  return taken;
+}
+
 inline void sleep_ms(std::int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // Polls `condition` until it holds or `ms` are over.

@@ -8,6 +8,7 @@
 
 #include "tests/conformance/verbs/landing_calls.hpp"
 #include "tests/conformance/verbs/verbs_ranks.hpp"
+#include "tests/support/processes.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath::test {
@@ -113,7 +114,7 @@ std::vector<LandingCall> calls_of_devices() {
   std::erase_if(calls, [](const LandingCall& call) { return call.name == "all_gather_in_place"; });
   return calls;
 }
-INSTANTIATE_TEST_SUITE_P(Calls, VerbsDevice, testing::ValuesIn(calls_of_devices()),
+INSTANTIATE_TEST_SUITE_P(Calls, VerbsDevice, testing::ValuesIn(testing_support::thinned(calls_of_devices())),
                          [](const auto& row) { return row.param.name; });
 
 class VerbsDeviceSums : public VerbsRanks {};

@@ -5,6 +5,7 @@
 
 #include "tests/conformance/verbs/landing_calls.hpp"
 #include "tests/conformance/verbs/verbs_ranks.hpp"
+#include "tests/support/processes.hpp"
 
 namespace wreath::test {
 namespace {
@@ -53,7 +54,7 @@ TEST_P(VerbsLandings, NobodyCopies) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Calls, VerbsLandings, testing::ValuesIn(calls_that_land()),
+INSTANTIATE_TEST_SUITE_P(Calls, VerbsLandings, testing::ValuesIn(testing_support::thinned(calls_that_land())),
                          [](const auto& row) { return row.param.name; });
 
 }  // namespace
