@@ -35,15 +35,17 @@ endif()
 
 # Highway compiles such a file once per instruction set, by including it again. No unit of several files may hold it.
 function(wreath_keep_vector_code_apart)
+  # It is slow unless it is optimised. A release has -O3.
+  set(optimised $<$<CONFIG:RelWithDebInfo>:-O2>)
   if(WREATH_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # Otherwise clang 14 takes more than eight minutes for reduce.cpp.
-    set(quicker -O2 -fno-sanitize=undefined)
+    list(APPEND optimised -fno-sanitize=undefined)
   endif()
   foreach(source IN LISTS ARGN)
     file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
     if(vector_code)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
-        COMPILE_OPTIONS "${quicker}")
+        COMPILE_OPTIONS "${optimised}")
     endif()
   endforeach()
 endfunction()

@@ -104,7 +104,8 @@ inline std::set<pid_t> family() {
   for (const std::filesystem::path& entry : entries_of("/proc")) {
     const pid_t pid = std::atoi(entry.filename().c_str());
     std::ifstream file(proc(pid, "stat"));
-    std::string text(std::istreambuf_iterator<char>(file), {});
+    std::string text;
+    std::getline(file, text);  // nothing where the process has just ended
     std::istringstream after_name(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
     char state = 'Z';
     pid_t parent = 0;
