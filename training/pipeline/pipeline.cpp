@@ -11,6 +11,7 @@
 
 #include "training/pipeline/verify.hpp"
 #include "training/pipeline/walk.hpp"
+#include "training/random/philox.hpp"
 
 namespace wreath::training {
 
