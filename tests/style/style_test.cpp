@@ -40,7 +40,8 @@ Layer over_compute(std::string_view folder, std::vector<std::string_view> beside
 
 // Returns such a row for one of training's parallelisms, which must not include each other.
 Layer parallelism(std::string_view folder) {
-  return over_compute(folder, {"wreath/", "src/base/planted_fault.hpp", "training/mesh/", "training/parameters/"});
+  return over_compute(
+      folder, {"wreath/", "src/base/planted_fault.hpp", "training/random/", "training/mesh/", "training/parameters/"});
 }
 
 // Returns such a row for a program that trains. It may include kComputeSeam and all other folders of training.
