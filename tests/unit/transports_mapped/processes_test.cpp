@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/fifo/access.hpp"
+#include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
 #include "wreath/memory.hpp"
 
