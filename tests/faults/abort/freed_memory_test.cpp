@@ -2,6 +2,7 @@
 // blocks or host read it in place, may be reading it. The peer's call fails, and no freed memory is touched.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -30,7 +31,7 @@ class Buffer {
 };
 
 void reduce_until_failure(Communicator& communicator, bool device) {
-  std::optional<Buffer> buffer(device);
+  auto buffer = std::make_unique<Buffer>(device);
   Status last;
   while (last) last = communicator.all_reduce(std::span(buffer->data(), kCount));
   buffer.reset();

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 
+#include "tests/faults/sentences/row.hpp"
 #include "tests/support/meet_and_die.hpp"
 #include "tests/support/network.hpp"
 #include "tests/support/processes.hpp"
