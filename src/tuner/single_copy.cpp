@@ -8,17 +8,11 @@
 namespace wreath {
 namespace {
 
-// Lines that the peer has read are filled at 6 to 10 GB/s there; the kernel copies at 11 to 24 GB/s. A sum would read
-// its pulled data a second time, which is slower. A sender that need not wait for its peers should not begin to.
+// Inputs are new in each call there, as a program's are. A slot's one copy of an all_gather is for all peers, and a sum
+// would read its pulled data a second time; both are slower. A sender that need not wait for its peers should not begin
+// to.
 constexpr SingleCopyRule kIntel[] = {
-    {Collective::AllGather, 16 * kKiB, 8 * kMiB},
     {Collective::AllToAll, 16 * kKiB, 8 * kMiB},
-    {Collective::Exchange, 16 * kKiB, 4 * kMiB},
-};
-
-// An all_gather is not here: its one copy in a slot is for all peers.
-constexpr SingleCopyRule kIntelCrowded[] = {
-    {Collective::AllToAll, 16 * kKiB, 4 * kMiB},
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
 };
 
@@ -27,8 +21,9 @@ constexpr SingleCopyRule kIntelCrowded[] = {
 SingleCopy SingleCopy::of_machine(std::string_view vendor, bool crowded) noexcept {
   SingleCopy single_copy;
   single_copy.automatic_ = true;
-  // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s.
-  if (vendor == "GenuineIntel") single_copy.rules_ = crowded ? std::span<const SingleCopyRule>(kIntelCrowded) : kIntel;
+  // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s. Ranks that share a core fill
+  // slots in its own cache.
+  if (vendor == "GenuineIntel" && !crowded) single_copy.rules_ = kIntel;
   return single_copy;
 }
 

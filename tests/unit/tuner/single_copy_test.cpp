@@ -37,21 +37,16 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_FALSE(SingleCopy::of_machine("", true).possible());
   const SingleCopy intel = SingleCopy::of_machine("GenuineIntel", false);
   EXPECT_TRUE(intel.possible());
-  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 8192 * kKiB, false}), 16 * kKiB);
-  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 8192 * kKiB + 1, false}), 0U);
-  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 4096 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 8192 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 8192 * kKiB + 1, false}), 0U);
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 0U) << "one slot serves all peers";
   EXPECT_EQ(intel.message_bytes({Collective::AllReduce, 1024 * kKiB, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
 }
 
-TEST(SingleCopy, CrowdedRanksGatherThroughOneSlotForAll) {
-  const SingleCopy crowded = SingleCopy::of_machine("GenuineIntel", true);
-  EXPECT_EQ(crowded.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 0U);
-  EXPECT_EQ(crowded.message_bytes({Collective::AllToAll, 1024 * kKiB, false}), 16 * kKiB);
-  EXPECT_EQ(crowded.message_bytes({Collective::Exchange, 4096 * kKiB, false}), 16 * kKiB);
-}
+TEST(SingleCopy, IsNotForRanksThatShareCores) { EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", true).possible()); }
 
 }  // namespace
 }  // namespace wreath
