@@ -1,5 +1,5 @@
 // Every mesh is compared with one rank at every step. This takes half an hour, so it needs WREATH_TEST_LONG=1.
-#include "tests/training/parity/all_meshes.hpp"
+#include "tests/training/every_mesh/all_meshes.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

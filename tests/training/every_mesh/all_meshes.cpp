@@ -1,5 +1,5 @@
 // Makes the meshes as products of axes.
-#include "tests/training/parity/all_meshes.hpp"
+#include "tests/training/every_mesh/all_meshes.hpp"
 
 #include <algorithm>
 #include <iterator>
