@@ -70,10 +70,10 @@ std::string make_carried_text(bool with_key, const std::vector<std::string>& add
   for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   sodium_memzero(bytes.data(), bytes.size());
   text += fmt::format("/{}/", kFirstMeetingPort + random_u64() % kMeetingPorts);
-  std::string mark;
+  std::string_view mark;
   for (std::size_t i = 0; i < addresses.size() && i < kMostCarriedAddresses; ++i) {
     if (text.size() + 1 + addresses[i].size() > kMaxCarriedBytes) break;
-    text += mark + addresses[i];
+    text.append(mark).append(addresses[i]);
     mark = ",";
   }
   return text;
