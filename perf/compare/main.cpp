@@ -247,7 +247,7 @@ int parse_and_run(int argc, char** argv) {
   }
   arguments.run.folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   std::string command;
-  for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  for (int i = 0; i < argc; ++i) command.append(i == 0 ? "" : " ").append(argv[i]);
   return builds ? compare_builds(arguments, command) : compare(arguments, command);
 }
 
