@@ -8,9 +8,9 @@
 namespace wreath {
 namespace {
 
-// Inputs are new in each call there, as a program's are. A slot's one copy of an all_gather is for all peers, and a sum
-// would read its pulled data a second time; both are slower. A sender that need not wait for its peers should not begin
-// to.
+// These were measured with inputs that are new in each call, as a program's are. An all_gather and a sum are slower:
+// one copy in a slot is for all peers, and a sum would read its pulled data a second time. A sender that need not wait
+// for its peers should not begin to.
 constexpr SingleCopyRule kIntel[] = {
     {Collective::AllToAll, 16 * kKiB, 8 * kMiB},
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
