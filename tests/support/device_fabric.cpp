@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "tests/support/real_fabric.hpp"
+
 namespace wreath::test {
 namespace {
 
@@ -208,9 +210,7 @@ int register_device_memory(fi_ops_mr& real, fid* domain, const fi_mr_attr& attri
   if (returned != 0) return returned;
   *region = made->target;
   made->object = made->target->fid.ops;
-  auto* const own = new fi_ops(*made->object);  // NOLINT(cppcoreguidelines-owning-memory): stays with the process
-  own->close = &close_region;
-  made->target->fid.ops = own;
+  replace(made->target->fid.ops, [](fi_ops& table) { table.close = &close_region; });
   tables().regions[&made->target->fid] = std::move(made);
   return 0;
 }

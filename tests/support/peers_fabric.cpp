@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "tests/support/real_fabric.hpp"
+
 namespace wreath::test {
 namespace {
 
@@ -55,13 +57,11 @@ int open_peers(fi_ops_domain& real, fid_domain* domain, fi_av_attr* attributes, 
   const std::lock_guard lock(vectors().mutex);
   PeerVector& known = vectors().all[&(*vector)->fid];
   known = {(*vector)->ops, (*vector)->fid.ops};
-  auto* const table = new fi_ops_av(*known.real);  // NOLINT(cppcoreguidelines-owning-memory): stays with the process
-  table->insert = &insert_peers;
-  table->remove = &remove_peers;
-  (*vector)->ops = table;
-  auto* const object = new fi_ops(*known.object);  // NOLINT(cppcoreguidelines-owning-memory)
-  object->close = &close_peers;
-  (*vector)->fid.ops = object;
+  replace((*vector)->ops, [](fi_ops_av& table) {
+    table.insert = &insert_peers;
+    table.remove = &remove_peers;
+  });
+  replace((*vector)->fid.ops, [](fi_ops& table) { table.close = &close_peers; });
   return 0;
 }
 

@@ -16,6 +16,14 @@ Function* real(Function* /*own*/, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
+// Gives an object a table of its own, with some functions changed.
+template <typename Operations, typename Change>
+void replace(Operations*& table, Change change) {
+  auto* const own = new Operations(*table);  // NOLINT(cppcoreguidelines-owning-memory): stays as long as the process
+  change(*own);
+  table = own;
+}
+
 // Returns the real name of the adapter that is offered several times; null where none is.
 char* offered_adapter();
 

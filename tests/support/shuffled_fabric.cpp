@@ -38,6 +38,7 @@
 namespace {
 
 using wreath::test::FabricFault;
+using wreath::test::replace;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSpoilt = 4711;  // the provider's number of a failure
@@ -323,29 +324,37 @@ void write_late(fid_ep* object, Endpoint& endpoint) {
   }
 }
 
+void sleep_as_said(const char* variable) {
+  const char* const wait_ms = std::getenv(variable);
+  if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
+}
+
+// The address of an object may be another's as soon as it is closed, so its state leaves the table before. A thread
+// may rest in between: it does as long as SHUFFLED_FABRIC_CLOSED_MS says.
+template <typename Key, typename State>
+int close_known(std::map<Key, std::unique_ptr<State>>& table, Key key, fid* object) {
+  std::unique_lock lock(tables().mutex);
+  auto known = table.extract(key);
+  lock.unlock();
+  const int returned = known.mapped()->object->close(object);
+  sleep_as_said("SHUFFLED_FABRIC_CLOSED_MS");
+  lock.lock();
+  if (returned != 0) table.insert(std::move(known));
+  return returned;
+}
+
 // Waits as long as SHUFFLED_FABRIC_CLOSE_MS says, as a provider may. Writes that are held are never submitted.
 int close_endpoint(fid* object) {
   auto* const endpoint = reinterpret_cast<fid_ep*>(object);
   Endpoint& state = endpoint_of(endpoint);
-  if (state.queue != nullptr) ++state.queue->closing;
-  if (state.domain->fault != FabricFault::Silent && state.queue != nullptr) write_late(endpoint, state);
-  const char* const wait_ms = std::getenv("SHUFFLED_FABRIC_CLOSE_MS");
-  if (wait_ms != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait_ms)));
-  const int returned = state.object->close(object);
-  if (state.queue != nullptr) --state.queue->closing;
-  if (returned != 0) return returned;
-  if (state.queue != nullptr) std::erase(state.queue->endpoints, endpoint);
-  const std::lock_guard lock(tables().mutex);
-  tables().endpoints.erase(endpoint);
-  return 0;
-}
-
-// Gives an object a table of its own, with some functions changed.
-template <typename Operations, typename Change>
-void replace(Operations*& table, Change change) {
-  auto* const own = new Operations(*table);  // NOLINT(cppcoreguidelines-owning-memory): stays as long as the process
-  change(*own);
-  table = own;
+  Queue* const queue = state.queue;
+  if (queue != nullptr) ++queue->closing;
+  if (state.domain->fault != FabricFault::Silent && queue != nullptr) write_late(endpoint, state);
+  sleep_as_said("SHUFFLED_FABRIC_CLOSE_MS");
+  const int returned = close_known(tables().endpoints, endpoint, object);
+  if (queue != nullptr && returned == 0) std::erase(queue->endpoints, endpoint);
+  if (queue != nullptr) --queue->closing;
+  return returned;
 }
 
 int set_option(fid* object, int level, int option, const void* value, std::size_t bytes) {
@@ -412,12 +421,7 @@ int register_memory(fid* object, const fi_mr_attr* attributes, std::uint64_t fla
   return wreath::test::register_device_memory(*own.memory, object, *attributes, flags, region);
 }
 
-int close_domain(fid* object) {
-  const int returned = domain_of(reinterpret_cast<fid_domain*>(object)).object->close(object);
-  const std::lock_guard lock(tables().mutex);
-  if (returned == 0) tables().domains.erase(object);
-  return returned;
-}
+int close_domain(fid* object) { return close_known(tables().domains, object, object); }
 
 // Finds the rank of an adapter that is opened. The caller holds the lock.
 int rank_of(std::thread::id thread) {

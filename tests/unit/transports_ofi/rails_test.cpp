@@ -327,6 +327,24 @@ TEST_F(OfiRails, HoldNoAddressesOfClosedEndpoints) {
   }
 }
 
+// The provider may give a new endpoint the address of one that another thread has just closed.
+TEST_F(OfiRails, AreOpenedWhileOthersAreClosed) {
+  surround("2");
+  const test::Environment slow(std::vector<std::pair<std::string, std::string>>{{"SHUFFLED_FABRIC_CLOSED_MS", "20"}});
+  std::jthread closer;
+  for (int round = 0; round < testing_support::rounds(8, 100); ++round) {
+    auto adapters = OfiAdapter::open_all(0, 2);
+    ASSERT_TRUE(adapters) << adapters.error().message;
+    std::vector<std::unique_ptr<test::AdapterEnd<Adapter>>> ends;
+    for (auto& adapter : *adapters) ends.push_back(std::make_unique<test::AdapterEnd<Adapter>>(std::move(adapter)));
+    for (const auto& end : ends) {
+      end->poll();
+      end->adapter->arm();
+    }
+    closer = std::jthread([closed = std::move(ends)]() mutable { closed.clear(); });
+  }
+}
+
 // A rank that has left answers nothing. Its links hold up those of the others no longer than their own puts take.
 TEST_F(OfiRails, GoOnWithoutARankThatHasLeft) {
   constexpr int kMessages = 200;
