@@ -39,8 +39,8 @@ std::uint64_t most_in_a_process(const Membership& membership) {
   return most;
 }
 
-SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
-  return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
+SingleCopy single_copy_of(std::size_t message_bytes, const RanksOfHost& ranks) {
+  return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), ranks) : SingleCopy(message_bytes);
 }
 
 // Lets another thread run, since that thread drives.
@@ -67,12 +67,13 @@ Engine::Engine(std::unique_ptr<Members> members, Membership membership, const Ag
 std::string Engine::identity() const { return log_identity(rank()); }
 
 Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments) {
-  const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
+  const std::uint64_t most = most_in_a_process(membership_);
+  const auto slot_bytes = slot_bytes_of(ranks(), most, options_);
   shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
             epoch,  options_.check_wires};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(ranks_of_host());
-  driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, idle_policy.crowded());
+  driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});
   if (const Status own = prepare_own(std::move(segments)); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;

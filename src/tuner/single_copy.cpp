@@ -12,18 +12,18 @@ namespace {
 // one copy in a slot is for all peers, and a sum would read its pulled data a second time. A sender that need not wait
 // for its peers should not begin to.
 constexpr SingleCopyRule kIntel[] = {
-    {Collective::AllToAll, 16 * kKiB, 8 * kMiB},
-    {Collective::Exchange, 16 * kKiB, 4 * kMiB},
+    {Collective::AllToAll, 64 * kKiB, 8 * kMiB},
+    {Collective::Exchange, 64 * kKiB, 4 * kMiB},
 };
 
 }  // namespace
 
-SingleCopy SingleCopy::of_machine(std::string_view vendor, bool crowded) noexcept {
+SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept {
   SingleCopy single_copy;
   single_copy.automatic_ = true;
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s. Ranks that share a core fill
-  // slots in its own cache.
-  if (vendor == "GenuineIntel" && !crowded) single_copy.rules_ = kIntel;
+  // slots in its own cache, and the kernel lets threads of a process wait for each other when both read its memory.
+  if (vendor == "GenuineIntel" && !ranks.crowded && !ranks.share_a_process) single_copy.rules_ = kIntel;
   return single_copy;
 }
 

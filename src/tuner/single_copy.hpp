@@ -27,6 +27,11 @@ struct SingleCopyCall {
   bool by_blocks = false;
 };
 
+struct RanksOfHost {
+  bool crowded = false;          // there are fewer cores than ranks
+  bool share_a_process = false;  // some are threads of one process
+};
+
 // Smaller messages of a device's memory are staged: their sender need not wait.
 inline constexpr std::size_t kDeviceReferenceBytes = 16'384;
 
@@ -36,9 +41,9 @@ class SingleCopy {
   SingleCopy() = default;
   // Makes a rule for messages of so many bytes in every call; 0 means none.
   explicit SingleCopy(std::size_t message_bytes) : message_bytes_(message_bytes) {}
-  // Returns what was measured on processors of `vendor` (cpu_vendor()), with a core for each rank of the host or
-  // crowded. Where nothing was measured, no message is read so.
-  static SingleCopy of_machine(std::string_view vendor, bool crowded) noexcept;
+  // Returns what was measured on processors of `vendor` (cpu_vendor()). Where nothing was measured, no message is read
+  // so.
+  static SingleCopy of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept;
 
   bool possible() const { return message_bytes_ > 0 || !rules_.empty(); }
   // Returns the smallest message of `call` that is read so; 0 where none is.

@@ -24,8 +24,8 @@ TEST(SingleCopy, OfTheProgramIsForEveryCall) {
 // Messages that blocks of a device send stay where they are on every machine, unless the program turns this off.
 TEST(SingleCopy, OfBlocksIsForLargeMessagesUnlessTheProgramSaysNone) {
   const SingleCopyCall call{Collective::AllReduce, 64 << 20, false, true};
-  EXPECT_EQ(SingleCopy::of_machine("AuthenticAMD", true).message_bytes(call), 16 * kKiB);
-  EXPECT_EQ(SingleCopy::of_machine("GenuineIntel", false).message_bytes(call), 16 * kKiB);
+  EXPECT_EQ(SingleCopy::of_machine("AuthenticAMD", {.crowded = true}).message_bytes(call), 16 * kKiB);
+  EXPECT_EQ(SingleCopy::of_machine("GenuineIntel", {}).message_bytes(call), 16 * kKiB);
   EXPECT_EQ(SingleCopy(100).message_bytes(call), 16 * kKiB);
   EXPECT_EQ(SingleCopy(1 << 20).message_bytes(call), std::size_t{1} << 20);
   EXPECT_EQ(SingleCopy(0).message_bytes(call), 0U);
@@ -33,20 +33,23 @@ TEST(SingleCopy, OfBlocksIsForLargeMessagesUnlessTheProgramSaysNone) {
 }
 
 TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
-  EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD", false).possible());
-  EXPECT_FALSE(SingleCopy::of_machine("", true).possible());
-  const SingleCopy intel = SingleCopy::of_machine("GenuineIntel", false);
+  EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD", {}).possible());
+  EXPECT_FALSE(SingleCopy::of_machine("", {.crowded = true}).possible());
+  const SingleCopy intel = SingleCopy::of_machine("GenuineIntel", {});
   EXPECT_TRUE(intel.possible());
-  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 8192 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 8192 * kKiB, false}), 64 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 8192 * kKiB + 1, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 0U) << "one slot serves all peers";
   EXPECT_EQ(intel.message_bytes({Collective::AllReduce, 1024 * kKiB, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";
-  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 64 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
 }
 
-TEST(SingleCopy, IsNotForRanksThatShareCores) { EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", true).possible()); }
+TEST(SingleCopy, IsNotForRanksThatShareCoresOrAProcess) {
+  EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", {.crowded = true}).possible());
+  EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", {.share_a_process = true}).possible());
+}
 
 }  // namespace
 }  // namespace wreath
