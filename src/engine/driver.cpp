@@ -320,7 +320,10 @@ void Driver::sleep() {
     polled_.assign(1, {segment.doorbell(), POLLIN, 0});
     for (const Rank peer : links.wired()) {
       const Wire& wire = *links.wire(peer);
-      polled_.push_back({wire.descriptor(), static_cast<short>(wire.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
+      const auto events = static_cast<short>(wire.send_blocked() ? POLLIN | POLLOUT : POLLIN);
+      // Wires over one adapter have one descriptor.
+      const pollfd& last = polled_.back();
+      if (last.fd != wire.descriptor() || last.events != events) polled_.push_back({wire.descriptor(), events, 0});
     }
     const std::int64_t longest_ns = longest_sleep_ns();
     const timespec longest{longest_ns / kNsPerSecond, longest_ns % kNsPerSecond};

@@ -109,7 +109,7 @@ Status PutLink::let_in(const DeviceRange& memory) {
 
 Result<std::size_t> PutLink::progress(bool expecting) {
   if (broken_) return *broken_;
-  Status done = port_->poll();
+  Status done = port_->poll_in_turn(turn_);
   // Between calls nobody arms.
   if (done && !broken_ && !expecting) finds_silence();
   if (done && !broken_) done = recovery_.step(new_words_);
@@ -263,6 +263,8 @@ bool PutLink::arm() {
   for (const PutQueue& queue : queues_.all()) {
     if (!broken_ && !queue.all_taken()) return false;
   }
+  // The next round polls.
+  turn_ = port_->turn();
   return port_->arm();
 }
 

@@ -86,6 +86,7 @@ class PutLink final : public Wire, private PutEventTaker {
   PutRecovery recovery_;
   std::vector<PutWord> new_words_;
   std::deque<Offer> words_;
+  std::uint64_t turn_ = 0;                    // the port's, when this link last had it
   std::size_t moved_ = 0;                     // bytes of events since the last progress()
   std::atomic<std::uint32_t> present_ = ~0U;  // the rails that both ends have, a bit each; any thread asks for the path
   bool stopped_ = false;

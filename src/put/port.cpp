@@ -100,8 +100,16 @@ Status PutPort::watch(std::size_t rail) {
 void PutPort::remove(std::size_t rail, const Channel& channel) { rails_[rail]->takers[channel.index()] = nullptr; }
 
 Status PutPort::poll() {
+  armed_.reset();
   for (std::size_t rail = 0; rail < rails_.size(); ++rail) WREATH_TRY(poll(rail));
   return {};
+}
+
+Status PutPort::poll_in_turn(std::uint64_t& turn) {
+  const bool polls = turn == turn_;
+  if (polls) ++turn_;
+  turn = turn_;
+  return polls ? poll() : Status();
 }
 
 // Events of a channel that is gone are dropped.
@@ -121,9 +129,10 @@ Status PutPort::poll(std::size_t rail) {
 
 bool PutPort::arm() {
   listen();
-  bool armed = true;
-  for (const auto& rail : rails_) armed = rail->adapter->arm() && armed;
-  return armed;
+  if (armed_) return *armed_;
+  armed_ = true;
+  for (const auto& rail : rails_) armed_ = rail->adapter->arm() && *armed_;
+  return *armed_;
 }
 
 void PutPort::listen() {

@@ -88,9 +88,15 @@ class PutPort {
   Status watch(std::size_t rail);
   // Gives all events that have come to their links, those of the caller and of others.
   Status poll();
+  // Polls for a link in its turn, unless another link has polled since this link's last turn, of which the link keeps
+  // the number. So one link polls for all in each of the driver's rounds.
+  Status poll_in_turn(std::uint64_t& turn);
+  // Returns the number of the last turn in which a link polled.
+  std::uint64_t turn() const { return turn_; }
   // Becomes readable when an event of any adapter has come after arm().
   int descriptor() const { return events_of_all_ ? events_of_all_.get() : adapter(0).descriptor(); }
-  // Prepares descriptor() for a sleep, as Wire::arm() says.
+  // Prepares descriptor() for a sleep, as Wire::arm() says. After the first of a port's links nothing is left to do for
+  // the others until the next poll.
   bool arm();
   // Writes what the adapters say of themselves to the log.
   void listen();
@@ -138,6 +144,8 @@ class PutPort {
   std::map<const std::byte*, Staging> staging_;  // by the address where it begins
   std::array<PutEvent, 32> events_;
   PutCounts counts_;
+  std::uint64_t turn_ = 0;
+  std::optional<bool> armed_;  // what arm() has returned since the last poll
   std::string trouble_;
 };
 

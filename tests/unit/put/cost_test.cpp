@@ -104,5 +104,42 @@ TEST_P(PutCost, AMebibyteInLargeTilesCostsFourPutsAndNoRegistration) {
 
 INSTANTIATE_TEST_SUITE_P(Channels, PutCost, testing::Values(1, 4));
 
+// Links to all peers share a port. Any of them may be left out of a round.
+TEST(PutPort, IsPolledAndArmedOnceInARoundOfItsLinks) {
+  const Pair pair(shape_of(1, 1), {});
+  PutPort& port = *pair.ends[0].port;
+  const TestAdapter& adapter = pair.ends[0].adapter();
+  std::uint64_t turns[3] = {};
+  const auto polls_of = [&](std::initializer_list<int> links) {
+    const int before = adapter.polls;
+    for (const int link : links) EXPECT_TRUE(port.poll_in_turn(turns[link]));
+    return adapter.polls - before;
+  };
+  polls_of({0, 1, 2});
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(polls_of({0, 1, 2}), 1);
+  EXPECT_EQ(polls_of({1}), 1);
+  EXPECT_EQ(polls_of({2, 0}), 0) << "link 1 has polled since";
+  EXPECT_EQ(polls_of({2, 0}), 1);
+
+  const int arms = adapter.arms;
+  for (int link = 0; link < 3; ++link) EXPECT_TRUE(port.arm());
+  EXPECT_EQ(adapter.arms - arms, 1);
+  EXPECT_TRUE(port.poll());
+  EXPECT_TRUE(port.arm());
+  EXPECT_EQ(adapter.arms - arms, 2) << "what comes after a poll would wake nobody";
+}
+
+// What came between the last poll and arm() may not wake the sleeper.
+TEST(PutLink, IsPolledInTheRoundAfterItWasArmed) {
+  const Pair pair(shape_of(1, 1), {});
+  PutLink& link = *pair.ends[0].link;
+  std::uint64_t other = 0;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(pair.ends[0].port->poll_in_turn(other));
+  const int before = pair.ends[0].adapter().polls;
+  EXPECT_TRUE(link.arm());
+  EXPECT_TRUE(link.progress(true));
+  EXPECT_EQ(pair.ends[0].adapter().polls - before, 1);
+}
+
 }  // namespace
 }  // namespace wreath::put
