@@ -117,6 +117,7 @@ void PutRecovery::begin(std::uint32_t attempt) {
   attempt_ = attempt;
   state_ = State::Stopping;
   peer_ready_ = false;
+  held_up_since_ns_ = 0;
   paused_.reset();
   theirs_.reset();
 }
@@ -167,15 +168,18 @@ Error PutRecovery::lost(const std::string& why) const {
   return {ErrorCode::PeerLost, std::move(text)};
 }
 
-// Returns whether channels settle, and all has come of what the peer has put: no more is its part.
-bool PutRecovery::waits_for_others() const { return settles() && paused_ && receiver_.has(paused_->lanes); }
+// Returns whether the peer has done its part, and an endpoint was not closed for a good part of the time. It takes a
+// moment where no other link uses it, too.
+bool PutRecovery::waits_for_others() const {
+  return settles() && held_up_since_ns_ != 0 && now_ns() - held_up_since_ns_ > limit_ms_ * kNsPerMs / 4;
+}
 
 // Says what holds up channels that settle.
 std::string PutRecovery::awaited() const {
   if (!settles()) return {};
   if (!paused_) return ": the peer does not answer";
-  return waits_for_others() ? ": an endpoint is not closed, which links to other ranks use"
-                            : ": a message has ended at the peer and has not come";
+  if (!receiver_.has(paused_->lanes)) return ": a message has ended at the peer and has not come";
+  return waits_for_others() ? ": an endpoint is not closed, which links to other ranks use" : "";
 }
 
 // The peer needs no message any more, and its words are not to come.
@@ -240,7 +244,10 @@ Status PutRecovery::settle(std::vector<PutWord>& words) {
     for (std::size_t i = 0; i < queues_.all().size(); ++i) {
       settled = queues_.all()[i].channel().settle(paused_->tells[i]) && settled;
     }
-    if (!settled) return {};
+    if (!settled) {
+      if (held_up_since_ns_ == 0) held_up_since_ns_ = now_ns();
+      return {};
+    }
   }
   NewChannels word{attempt_, {}, {}};
   named_ = 0;

@@ -110,6 +110,7 @@ class PutRecovery {
   std::int64_t since_ns_ = 0;       // of the first loss after which no channel has worked
   std::int64_t not_before_ns_ = 0;  // of the next attempt
   std::int64_t pause_ns_ = 0;
+  std::int64_t held_up_since_ns_ = 0;  // of this attempt: an endpoint is not closed; 0: nothing holds it up
   std::array<Rail, kMostRails> rails_;
   std::uint32_t named_ = 0;     // the rails with new channels at this end, a bit each
   std::uint32_t joined_ = ~0U;  // the rails that are connected

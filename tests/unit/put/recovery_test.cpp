@@ -247,6 +247,30 @@ TEST(PutRecovery, ThatOtherLinksHoldUpBlamesNoPeer) {
       << pair.error.message;
 }
 
+// The time runs out just as the peer answers: nothing but the peer was in the way.
+TEST(PutRecovery, ThatAPeerAnswersTooLateIsThePeersDoing) {
+  Whims whims;
+  whims.limits.shared = true;
+  PutOptions options;
+  options.reconnect_ms = 300;
+  Pair pair(shape_of(1, 2), whims, options, 2);
+  pair.network.lose(pair.ends[0].adapter(), true);
+  while (pair.ends[0].words.empty()) {
+    for (const int end : {0, 1}) {
+      ASSERT_TRUE(pair.ends[end].link->progress(true));
+      pair.take_word(end);
+    }
+    ASSERT_TRUE(pair.give_word(1));
+    pair.network.step();
+  }
+  ::poll(nullptr, 0, 350);
+  while (!pair.ends[0].words.empty() && pair.give_word(0)) {
+  }
+  EXPECT_EQ(pair.error.code, ErrorCode::PeerLost) << pair.error.message;
+  EXPECT_NE(pair.error.message.find("no new connection within 300 ms"), std::string::npos) << pair.error.message;
+  EXPECT_EQ(pair.error.message.find("other ranks"), std::string::npos) << pair.error.message;
+}
+
 // Messages that are here may still be read, and nobody waits for those that the peer did not take.
 TEST(PutRecovery, EndsWithoutAnErrorWhereThePeerHasLeft) {
   Whims whims;

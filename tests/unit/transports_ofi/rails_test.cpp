@@ -407,7 +407,7 @@ TEST_F(OfiRails, EndTheLinkWithTheLastOne) {
   for (const int adapter : {0, 1}) fabric_.spoil(0, adapter, FabricFault::Fails);
   const Status reduced = reduce(3);
   ASSERT_FALSE(reduced);
-  EXPECT_EQ(reduced.error().code, ErrorCode::PeerLost);
+  EXPECT_EQ(reduced.error().code, ErrorCode::PeerLost) << reduced.error().message;
   EXPECT_THAT(reduced.error().message, AllOf(HasSubstr("no new connection within"), HasSubstr("; tcp;ofi_rxm fake_0: "),
                                              HasSubstr("; tcp;ofi_rxm fake_1: ")));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20 * kSlower));
