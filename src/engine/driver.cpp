@@ -52,10 +52,11 @@ Result<std::size_t> Driver::move(Rank peer, bool expecting) {
   return wire.progress(expecting);
 }
 
-bool Driver::pump(const Operation& operation, bool expecting) {
+// `run` is null where the operation's has not started: it may wait for any peer.
+bool Driver::pump(const Operation& operation, const Run* run) {
   bool moved = !engine_.links_->speaking().empty() && carry_words();
   for (const Rank peer : engine_.links_->wired()) {
-    const auto bytes = move(peer, expecting);
+    const auto bytes = move(peer, run == nullptr || run->expects(peer));
     if (!bytes) {
       on_broken_wire(operation, peer, bytes.error());
     } else {
@@ -193,12 +194,12 @@ Driver::Round Driver::round() {
       return Round::Moved;
     }
     if (*started == Started::Later) {
-      pump(*operation, true);
+      pump(*operation, nullptr);
       return Round::Blocked;
     }
   }
   const Advance advanced = run_->advance();
-  const bool pumped = !engine_.links_->wired().empty() && pump(*operation, run_->expects_wire());
+  const bool pumped = !engine_.links_->wired().empty() && pump(*operation, run_);
   if (advanced == Advance::Failed) on_fault(*operation);
   if (advanced == Advance::Done && wires_idle()) {
     const Status ended = run_->end();

@@ -99,7 +99,7 @@ class Driver {
   Run& run_for(Operation& operation);
   Result<Started> start_run(Operation& operation);
   Result<std::size_t> move(Rank peer, bool expecting);
-  bool pump(const Operation& operation, bool expecting);
+  bool pump(const Operation& operation, const Run* run);
   bool stop_wires();
   bool carry_words();
   Round round_between_calls();

@@ -34,7 +34,7 @@ class LanesRun : public Run {
   RunFault fault() const override;
   std::optional<Rank> waiting_for() const override;
   std::vector<Question> questions() const override;
-  bool expects_wire() const override { return resources_.lanes.waits(); }
+  bool expects(Rank peer) const override { return resources_.lanes.waits_for(peer); }
   WireBytes moved() const override { return {resources_.lanes.sent_bytes(), 0}; }
 
  protected:

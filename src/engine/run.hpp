@@ -44,8 +44,11 @@ class Run {
   virtual std::optional<Rank> waiting_for() const = 0;
   // Lists what peers are to be asked when nothing moves.
   virtual std::vector<Question> questions() const = 0;
-  // Says whether the run waits for something that only a wire can deliver.
-  virtual bool expects_wire() const { return true; }
+  // Says whether the run waits for something that only the wire to this peer can deliver.
+  virtual bool expects(Rank peer) const {
+    static_cast<void>(peer);
+    return true;
+  }
   // Returns the bytes that this rank has sent and loaded so far.
   virtual WireBytes moved() const { return {}; }
   // Ends a run that is done, once the wires are idle. An error belongs to the operation alone.

@@ -191,6 +191,12 @@ std::uint64_t LaneScheduler::sent_bytes() const {
   return bytes;
 }
 
+bool LaneScheduler::waits_for(int peer) const {
+  if (!waits_ || running_.size() > 1) return waits_;
+  const FifoEnd* const end = waiting_for();
+  return end == nullptr || end->peer == peer;
+}
+
 const FifoEnd* LaneScheduler::waiting_for() const {
   for (const std::uint16_t index : running_) {
     const LaneState& lane = lanes_[index];

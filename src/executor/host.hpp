@@ -118,8 +118,8 @@ class LaneScheduler {
   // Replaces run() where something else has advanced lanes. Each lane is now as `states` says.
   void adopt(std::span<const LaneState> states);
 
-  // Returns whether all lanes with messages waited in the last run.
-  bool waits() const { return waits_; }
+  // Returns whether all lanes with messages waited in the last run, and one of them may do so for this peer.
+  bool waits_for(int peer) const;
 
   // Keeps what lanes do from now on in `trace`, which outlives this object. Null keeps nothing.
   void set_trace(StepTrace* trace) { trace_ = trace; }

@@ -43,8 +43,10 @@ Result<std::size_t> TcpLink::progress(bool expecting) {
       send_error_ = explain(sent.error());
     }
   }
-  if (!expecting && !send_error_ && !starved_ && ++idle_calls_ < kIdleCalls) return moved;
+  const bool looks = expecting || armed_ || send_error_ || starved_;
+  if (!looks && ++idle_calls_ < kIdleCalls) return moved;
   idle_calls_ = 0;
+  armed_ = false;
   auto received = receive_some();
   if (!received) return fail(explain(received.error()));
   if (send_error_ && *received == 0) return fail(*send_error_);

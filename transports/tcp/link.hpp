@@ -45,6 +45,8 @@ class TcpLink final : public Wire, private FrameReader {
   bool send_blocked() const override { return !broken_ && batch_.blocked(); }
   std::size_t in_flight() const override { return lanes_.held_bytes(kWireHeaderBytes); }
   bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }
+  // The next progress() looks for messages.
+  bool arm() override { return armed_ = true; }
   bool has_words() const override { return false; }
   std::string path() const override { return interface_; }
 
@@ -105,6 +107,7 @@ class TcpLink final : public Wire, private FrameReader {
   bool starved_ = false;
   std::vector<Places> places_;  // by lane
   int idle_calls_ = 0;
+  bool armed_ = false;
   // This error is reported when everything that arrived before it has been read.
   std::optional<Error> send_error_;
   std::optional<Error> broken_;

@@ -31,7 +31,7 @@ class GridRun final : public LanesRun, public OuterRuns {
   Advance advance() override;
   RunFault fault() const override;
   std::optional<Rank> waiting_for() const override { return grid_->waiting_for(); }
-  bool expects_wire() const override { return true; }
+  bool expects(Rank /*peer*/) const override { return true; }
   bool stop() override { return grid_->stop(); }
   // Returns a short time, since blocks wake no peer and move no wire.
   std::optional<std::int64_t> longest_sleep_ns() const override;

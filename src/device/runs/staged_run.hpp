@@ -24,7 +24,7 @@ class StagedRun final : public Run {
   RunFault fault() const override;
   std::optional<Rank> waiting_for() const override { return inner_->waiting_for(); }
   std::vector<Question> questions() const override { return inner_->questions(); }
-  bool expects_wire() const override { return inner_->expects_wire(); }
+  bool expects(Rank peer) const override { return inner_->expects(peer); }
   WireBytes moved() const override { return inner_->moved(); }
   Status end() override { return inner_->end(); }
   bool stop() override { return inner_->stop(); }

@@ -83,7 +83,7 @@ TEST_F(LocalLanes, TakeTurnsWithSendsThatFillSlots) {
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "scscscsc") << "the tile was just read for its slot";
   EXPECT_EQ(first.run(16), Advance::Blocked);
-  EXPECT_TRUE(first.waits());
+  EXPECT_TRUE(first.waits_for(1));
   finish();
 }
 
@@ -91,15 +91,15 @@ TEST_F(LocalLanesBesideReaders, FillTheGapsAfterAllThatReadersWaitFor) {
   LaneScheduler& first = world_->scheduler(0);
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "ssss");
-  EXPECT_FALSE(first.waits());
+  EXPECT_FALSE(first.waits_for(1));
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "ssssc") << "one, then messages are looked for again";
-  EXPECT_TRUE(first.waits());
+  EXPECT_TRUE(first.waits_for(1));
   // This sends two messages.
   EXPECT_EQ(world_->scheduler(1).run(2), Advance::Advanced);
   EXPECT_EQ(first.run(16), Advance::Advanced);
   EXPECT_EQ(done(), "sssscrr");
-  EXPECT_FALSE(first.waits());
+  EXPECT_FALSE(first.waits_for(1));
   finish();
   EXPECT_EQ(done().size(), 3 * kTiles);
 }

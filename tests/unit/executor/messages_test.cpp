@@ -159,5 +159,28 @@ TEST(Residence, HoldsBackLanesBeyondIt) {
   }
 }
 
+// Rank 0 gets a message of rank 1, then one of rank 2.
+TEST(LaneScheduler, WaitsForThePeerWhoseMessageIsNext) {
+  std::vector<Schedule> schedules(3, Schedule(1));
+  for (const Rank peer : {1, 2}) {
+    schedules[0].lane().recv(peer, output(0));
+    schedules[static_cast<std::size_t>(peer)].lane().send(0, input(0));
+  }
+  World world(lower_all(schedules), {});
+  const Geometry geometry = make_geometry({.ranks = 3, .count = 10}, {.tile_bytes = 4096});
+  std::vector<std::byte> given = numbered(10);
+  std::vector<std::byte> got(10);
+  for (const std::size_t rank : {0U, 1U, 2U}) world.start(rank, {state_of(geometry, given.data(), got.data())});
+  LaneScheduler& lanes = world.scheduler(0);
+  for (const int peer : {1, 2}) {
+    EXPECT_EQ(lanes.run(1), Advance::Blocked);
+    EXPECT_TRUE(lanes.waits_for(peer));
+    EXPECT_FALSE(lanes.waits_for(3 - peer));
+    EXPECT_NE(world.scheduler(static_cast<std::size_t>(peer)).run(1), Advance::Blocked);
+    EXPECT_NE(lanes.run(1), Advance::Blocked);
+    EXPECT_FALSE(lanes.waits_for(peer)) << "it moves";
+  }
+}
+
 }  // namespace
 }  // namespace wreath

@@ -129,7 +129,7 @@ TEST(PutPort, IsPolledAndArmedOnceInARoundOfItsLinks) {
   EXPECT_EQ(adapter.arms - arms, 2) << "what comes after a poll would wake nobody";
 }
 
-// What came between the last poll and arm() may not wake the sleeper.
+// An event that came between the last poll and arm() may not wake the sleeper.
 TEST(PutLink, IsPolledInTheRoundAfterItWasArmed) {
   const Pair pair(shape_of(1, 1), {});
   PutLink& link = *pair.ends[0].link;

@@ -37,18 +37,22 @@ struct End {
   std::unique_ptr<Link> link;
 };
 
+// Returns the ends at ranks 0 and 1.
+std::array<End, 2> connected_ends(std::size_t sockets) {
+  std::vector<Fd> here;
+  std::vector<Fd> there;
+  for (std::size_t i = 0; i < sockets; ++i) {
+    auto [first, second] = connected(SocketKind::Unix);
+    here.push_back(std::move(first));
+    there.push_back(std::move(second));
+  }
+  return {End(std::move(here), 1), End(std::move(there), 0)};
+}
+
 TEST(TcpCounts, AreOfMessagesAndSystemCalls) {
   using Numbers = std::array<std::uint64_t, 3>;
   for (const std::size_t sockets : {1U, 2U}) {
-    std::vector<Fd> here;
-    std::vector<Fd> there;
-    for (std::size_t i = 0; i < sockets; ++i) {
-      auto [first, second] = connected(SocketKind::Unix);
-      here.push_back(std::move(first));
-      there.push_back(std::move(second));
-    }
-    const End a(std::move(here), 1);
-    const End b(std::move(there), 0);
+    const auto [a, b] = connected_ends(sockets);
     EXPECT_EQ(a.counted(), Numbers{});
     const std::vector<std::byte> small(100);
     ASSERT_TRUE(try_send(a.link->send_fifo(0), small.data(), small.size()));
@@ -66,6 +70,26 @@ TEST(TcpCounts, AreOfMessagesAndSystemCalls) {
     EXPECT_EQ(a.counted()[0], 2U);
     EXPECT_GE(a.counted()[1], 1 + sockets);
     EXPECT_EQ(a.transport->counts().bytes, small.size() + large.size());
+  }
+}
+
+// A look that finds nothing is a system call.
+TEST(TcpCounts, OfLooksAreFewWhereNothingIsExpected) {
+  for (const std::size_t sockets : {1U, 2U}) {
+    const std::array<End, 2> ends = connected_ends(sockets);
+    const End& b = ends[1];
+    Wire& wire = *b.link->wire();
+    const auto looks_of = [&](bool expecting, int calls) {
+      const std::uint64_t before = b.counted()[2];
+      for (int i = 0; i < calls; ++i) EXPECT_TRUE(wire.progress(expecting));
+      return (b.counted()[2] - before) / sockets;
+    };
+    looks_of(true, 1);
+    EXPECT_EQ(looks_of(true, 8), 8U);
+    EXPECT_LE(looks_of(false, 8), 1U);
+    EXPECT_TRUE(wire.arm());
+    EXPECT_EQ(looks_of(false, 1), 1U) << "what came before a sleep would not wake it";
+    EXPECT_LE(looks_of(false, 8), 1U);
   }
 }
 
