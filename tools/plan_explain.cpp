@@ -10,6 +10,7 @@
 #include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
 #include "tools/plan.hpp"
+#include "wreath/fifo.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
 #include "wreath/units.hpp"
@@ -57,6 +58,13 @@ void print_way(const Answer& answer) {
   fmt::print("  messages   {}: {} ({})\n", format_bytes(answer.message_bytes), way.text, limits);
   fmt::print("             each costs its sender {}; the receiver gives credit by a put for each half of a window\n",
              counts_text(way));
+}
+
+void print_ring(const Answer& answer) {
+  if (answer.explanation.ring_bytes == 0) return;
+  fmt::print("  slots      messages above {} and up to {} use {} of them in turn, by this machine's near caches\n",
+             format_bytes(kStoreBufferBytes), format_bytes(kMostRingMessageBytes),
+             format_bytes(answer.explanation.ring_bytes));
 }
 
 // Returns the links or buffers for which there are no constants; empty: there are none.
@@ -134,6 +142,7 @@ void print(const Answer& answer) {
     fmt::print("  limit      {}\n", limit ? us_text(limit) + " us" : no_limit(answer));
   }
   print_way(answer);
+  print_ring(answer);
   fmt::print("\n{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", "algorithm", "order", "lanes", "tile", "predicted us",
              "measured us", "why not");
   print_row(chosen, "chosen");
@@ -174,6 +183,7 @@ void print_json(const Answer& answer) {
                     {"tuned", answer.explanation.tuned},
                     {"limit_us", number(answer.explanation.limit_us)},
                     {"message", to_json(answer.way, answer.message_bytes)},
+                    {"ring_bytes", answer.explanation.ring_bytes},
                     {"chosen", to_json(chosen, "")},
                     {"others", others}};
   fmt::print("{}\n", object.dump({.indent = 2, .sorted = true}));

@@ -58,6 +58,14 @@ struct alignas(64) Counter {
   std::uint32_t value = 0;
 };
 
+// Messages use so many bytes of staging memory in turn, but where SendFifo::ring_bytes says more.
+inline constexpr std::size_t kLeastRingBytes = std::size_t{256} << 10;
+// The stores of a message of so many bytes hide in the core's store buffer, wherever their lines are.
+inline constexpr std::size_t kStoreBufferBytes = 2048;
+// Messages above that and up to this size use SendFifo::ring_bytes of slots in turn. Calls of megabytes cut their data
+// into larger messages, and slots in turn would push that data out of the caches.
+inline constexpr std::size_t kMostRingMessageBytes = std::size_t{128} << 10;
+
 // The producing end. Only the rank that owns it touches it.
 struct SendFifo {
   SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
@@ -72,6 +80,8 @@ struct SendFifo {
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // a header's name of `staging`
   std::uint64_t staging_offset = 0;
+  // Messages of a middle size use so many bytes of `staging` in turn, as long as plain stores fill them.
+  std::size_t ring_bytes = kLeastRingBytes;
   FillHistory fills[3];  // for copies below 32 KiB, 128 KiB, and above
 };
 

@@ -13,19 +13,24 @@
 
 namespace wreath {
 
-// Every FIFO of a communicator has this shape, which is equal on all ranks.
+// Every FIFO of a communicator has this shape. It is equal on all ranks, but for `ring_bytes`.
 struct FifoShape {
   std::uint16_t lanes;
   std::uint32_t slot_count;      // a power of two
   std::uint32_t slot_bytes;      // a power of two
   std::uint32_t first_sequence;  // tests start just before the wrap
   std::uint16_t epoch;
-  bool checked = false;  // messages over a wire carry a checksum
+  bool checked = false;                      // messages over a wire carry a checksum
+  std::size_t ring_bytes = kLeastRingBytes;  // SendFifo::ring_bytes where peers map the slots
 };
 
-// The largest message of the small protocols.
+// The largest message of the small protocols, and the largest one of two ranks with a wide ring (tuner/ring.hpp).
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;
-inline constexpr std::size_t kSmallAreaBytes = 33 * (kSmallMessageBytes + 2048);
+inline constexpr std::size_t kPairMessageBytes = 64 * 1024;
+// Returns the bytes of a rank's area for the small protocols.
+constexpr std::size_t small_area_bytes(int ranks) {
+  return ranks == 2 ? 36 * (kPairMessageBytes + 2048) : 33 * (kSmallMessageBytes + 2048);
+}
 // The bounds of words (Wire::take_word): the bytes of one, and how many an end may say before the other end has taken
 // the first of them.
 inline constexpr std::size_t kMaximumWordBytes = std::size_t{8} * 1024;

@@ -114,6 +114,8 @@ struct PlanExplanation {
   bool tuned = false;
   std::vector<PlanCandidate> others;
   std::optional<double> limit_us;
+  // The bytes of slots that messages of a middle size use in turn, where ranks of this machine share memory; else 0.
+  std::size_t ring_bytes = 0;
 };
 
 // Returns what a communicator that reads `tuning` (null for none) would choose, and what else there is. Fails with

@@ -12,7 +12,7 @@ namespace {
 // Says whether a message is plainly right: a small one between ranks, in memory of the host.
 bool is_plain(const ExchangeMessage& message, const Engine& engine) {
   return static_cast<std::size_t>(message.dtype) < kDataTypeCount && message.peer >= 0 &&
-         message.peer < engine.ranks() && message.peer != engine.rank() && message.count <= kSmallMessageBytes &&
+         message.peer < engine.ranks() && message.peer != engine.rank() && message.count <= kPairMessageBytes &&
          message.data != nullptr && !may_have_device_memory.load(std::memory_order_relaxed);
 }
 

@@ -15,6 +15,7 @@
 #include "src/base/log.hpp"
 #include "src/engine/slot_size.hpp"
 #include "src/membership/link_messages.hpp"
+#include "src/tuner/ring.hpp"
 #include "src/tuner/streaming.hpp"
 
 namespace wreath {
@@ -69,8 +70,14 @@ std::string Engine::identity() const { return log_identity(rank()); }
 Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments) {
   const std::uint64_t most = most_in_a_process(membership_);
   const auto slot_bytes = slot_bytes_of(ranks(), most, options_);
-  shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
-            epoch,  options_.check_wires};
+  const std::uint32_t slots = options_.overrides.slot_count;
+  shape_ = {kLanes,
+            slots,
+            slot_bytes,
+            options_.debug.first_sequence,
+            epoch,
+            options_.check_wires,
+            ring_bytes(ranks_of_host(), std::size_t{slots} * slot_bytes)};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(ranks_of_host());
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});
@@ -105,7 +112,8 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
     progress_->want_fences();
   }
   choices_.set({ranks(), facts->wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
-                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, facts->gpus});
+                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, facts->gpus,
+                small_limits(ranks(), facts->ring_bytes)});
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;

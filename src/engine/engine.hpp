@@ -112,6 +112,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::uint64_t communicator() const { return membership_.communicator; }
   const TunerContext& tuning() const { return choices_.tuning(); }
   LaneResources& lanes() { return driver_.lanes(); }
+  const LaneResources& lanes() const { return driver_.lanes(); }
   FlightRecorder& recorder() { return recorder_; }
   Trace* trace() { return trace_.get(); }
   // Says whether an output of so many bytes is written past the caches.

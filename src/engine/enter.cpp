@@ -117,7 +117,7 @@ Status Engine::run(const Call& call) {
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
-  const bool small = call.count > 0 && call.count <= kSmallMessageBytes;
+  const bool small = call.count > 0 && call.count <= kPairMessageBytes;
   if (!small || !gate_.try_quick()) return std::nullopt;
   const bool free = queue_.empty() && !queue_.failed() && trace_ == nullptr;
   const RepeatedCall* const last = free ? entered_.repeated.find(call) : nullptr;

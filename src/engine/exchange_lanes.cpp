@@ -34,13 +34,15 @@ std::uint32_t signature_of(const Engine& engine, Direction direction, const Exch
   return signature_of(message, ends, engine.communicator());
 }
 
-// Returns the bytes of the only message, where it is small and of a peer that maps memory. Returns 0 otherwise.
+// Returns the bytes of the only message, where it is small and of a peer that maps memory. Returns 0 otherwise. The
+// largest ones may be read out of the sender's memory instead (SingleCopy).
 std::size_t bytes_of_small(const Engine& engine, const std::vector<ExchangeMessage>& messages) {
   if (messages.size() != 1) return 0;
   const ExchangeMessage& only = messages.front();
   if (only.peer == engine.rank() || engine.links().wire(only.peer) != nullptr) return 0;
   const std::uint64_t bytes = only.bytes();
-  return bytes <= std::min<std::uint64_t>(kSmallMessageBytes, engine.shape().slot_bytes) ? bytes : 0;
+  const std::size_t most = kPairMessageBytes - (engine.lanes().single_copy.possible() ? 1 : 0);
+  return bytes <= std::min<std::uint64_t>(most, engine.shape().slot_bytes) ? bytes : 0;
 }
 
 Question question_of(const ExchangeMessages& messages, const Step& step) {

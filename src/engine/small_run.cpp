@@ -19,7 +19,8 @@ void SmallRun::link() {
   for (Rank peer = 0; peer < ranks; ++peer) {
     areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area();
   }
-  exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, engine_.shape().first_sequence);
+  const SmallShape shape{engine_.tuning().small.sum_bytes, engine_.shape().first_sequence};
+  exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, shape);
 }
 
 Result<Started> SmallRun::start() {

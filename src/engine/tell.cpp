@@ -22,7 +22,10 @@ void Engine::tell_start() const {
   if (options_.overrides.executor == kHandwrittenExecutor) {
     log_info("algorithms that have a handwritten loop run by it, the others by their steps");
   }
-  log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
+  log_info(
+      "slots: {} x {} to each peer and lane; messages above {} and up to {} use {} of those that peers map in turn",
+      shape_.slot_count, format_bytes(shape_.slot_bytes), format_bytes(kStoreBufferBytes),
+      format_bytes(kMostRingMessageBytes), format_bytes(shape_.ring_bytes));
 }
 
 std::string Engine::plan_text(const Query& query, const Choice& choice) const {

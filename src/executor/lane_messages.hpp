@@ -227,8 +227,7 @@ class LaneMessages {
   // Returns the place where the next message is put, until publish_staged().
   WREATH_HOST_DEVICE std::byte* begin_slot(const Ends& to, std::uint64_t bytes) const {
     SendFifo& fifo = stager(to);
-    processor_.begin_slot(fifo, bytes);
-    return fifo.staging + staging_place(fifo, bytes);
+    return fifo.staging + processor_.begin_slot(fifo, bytes);
   }
 
   // Puts what is sent of a piece of `buffer` into `slot`.
@@ -238,11 +237,13 @@ class LaneMessages {
     processor_.combine(slot, Form::Partial, &input, 1, Operands{Form::Data, -1, Form::Data}, piece.elements);
   }
 
-  WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, std::uint64_t bytes) {
+  // Publishes the message of so many bytes in `slot`, which begin_slot() returned.
+  WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, const std::byte* slot,
+                                         std::uint64_t bytes) {
     processor_.end_slot();
     const SendFifo& fifo = stager(to);
-    const std::uint64_t place = staging_place(fifo, bytes);
-    publish_all(to, signature, fifo.staging + place, bytes, {fifo.staging_region, fifo.staging_offset + place, 0, {}});
+    const auto place = static_cast<std::uint64_t>(slot - fifo.staging);
+    publish_all(to, signature, slot, bytes, {fifo.staging_region, fifo.staging_offset + place, 0, {}});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,

@@ -31,9 +31,8 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
     slot.offset = 0;
     std::memcpy(slot.data, message.data, message.bytes);
   } else {
-    const std::size_t place = staging_place(fifo, message.bytes);
     SlotFill fill;
-    fill.begin(history_of(fifo, message.bytes));
+    const std::size_t place = fill.begin(fifo, message.bytes);
     fill.fill(copies, fifo.staging + place, message.data, message.bytes);
     fill.end(copies);
     slot.flags = 0;

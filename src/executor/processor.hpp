@@ -4,8 +4,8 @@
 //                std::size_t elements)
 //       Combines sources as Arithmetic::combine does.
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
-//   void begin_slot(SendFifo& fifo, std::size_t bytes)
-//       Prepares for a message of so many bytes that is put into a slot.
+//   std::size_t begin_slot(SendFifo& fifo, std::size_t bytes)
+//       Prepares for a message of so many bytes that is put into a slot. Returns its place in the staging memory.
 //   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
 //       Puts a part of that message into the slot.
 //   void end_slot()

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "src/base/cpu.hpp"
+#include "src/fifo/access.hpp"
 
 namespace wreath {
 namespace {
@@ -61,6 +62,14 @@ void add_fill(FillHistory& history, FillTurn turn, std::uint64_t cycles, std::si
 
 FillHistory& history_of(SendFifo& fifo, std::size_t bytes) noexcept {
   return fifo.fills[bytes < (32U << 10) ? 0 : bytes < (128U << 10) ? 1 : 2];
+}
+
+// A fill past the caches takes the same time wherever its lines were.
+std::size_t SlotFill::begin(SendFifo& fifo, std::size_t bytes) noexcept {
+  FillHistory& history = history_of(fifo, bytes);
+  begin(history);
+  const bool in_ring = bytes > kStoreBufferBytes && bytes <= kMostRingMessageBytes && !next_fill(history).past;
+  return staging_place(fifo, bytes, in_ring ? fifo.ring_bytes : kLeastRingBytes);
 }
 
 void SlotFill::fill(const CopyKernels& copies, std::byte* slot, const std::byte* source, std::size_t bytes) {

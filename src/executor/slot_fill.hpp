@@ -35,6 +35,8 @@ FillHistory& history_of(SendFifo& fifo, std::size_t bytes) noexcept;
 class SlotFill {
  public:
   void begin(FillHistory& history) { history_ = &history; }
+  // Begins the next message of `fifo`, by its history. Returns the message's place in the staging memory.
+  std::size_t begin(SendFifo& fifo, std::size_t bytes) noexcept;
   void fill(const CopyKernels& copies, std::byte* slot, const std::byte* source, std::size_t bytes);
   // Ends the message, after the last fill and before the message is published.
   void end(const CopyKernels& copies);

@@ -18,13 +18,20 @@ constexpr std::size_t kLineData = 56;
 constexpr std::uint32_t kLineBuffers = 32;
 constexpr std::uint32_t kBlockBuffers = 32;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data, 56 bytes a line
-constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
-constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;
 // After so many calls a rank says which call it is past, and looks how far others are.
 constexpr std::uint32_t kTellEvery = 8;
 // This place has the flag of the last call that this rank is past.
-constexpr std::size_t kPastOffset = kBlocksOffset + kBlockBuffers * kBlockBytes;
-static_assert(kPastOffset + kLine <= kSmallAreaBytes);
+constexpr std::size_t kPastOffset = kLineBuffers * kLineBufferBytes;
+constexpr std::size_t kBlocksOffset = kPastOffset + kLine;
+
+constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
+static_assert(kBlocksOffset + kBlockBuffers * kBlockBytes <= small_area_bytes(3));
+// With a wide ring, short messages have blocks of this size. Longer ones are in a ring one behind the other. They leave
+// less than a block unused where they begin again, so that none of kBlockBuffers meets another.
+constexpr std::size_t kShortBlockBytes = kLine + kStoreBufferBytes;
+constexpr std::size_t kRingOffset = kBlocksOffset + kBlockBuffers * kShortBlockBytes;
+constexpr std::size_t kRingBytes = (kBlockBuffers + 1) * (kLine + kPairMessageBytes);
+static_assert(kRingOffset + kRingBytes <= small_area_bytes(2));
 
 // Says who sends: all ranks to all, the root to all others, or all others to the root.
 enum class Direction : std::uint8_t { All, FromRoot, ToRoot };
@@ -56,7 +63,6 @@ const Pattern& pattern_of(Collective collective) {
 }
 
 std::size_t line_offset(std::uint32_t number) { return number % kLineBuffers * kLineBufferBytes; }
-std::size_t block_offset(std::uint32_t number) { return kBlocksOffset + number % kBlockBuffers * kBlockBytes; }
 
 // Returns a flag that is never 0, because a zeroed area holds no message.
 std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
@@ -124,20 +130,35 @@ SmallPart::SmallPart(const Call& call, int rank, int ranks)
   }
 }
 
-SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own,
-                             std::uint32_t first_sequence)
+SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, const SmallShape& shape)
     : rank_(rank),
       areas_(std::move(areas)),
       own_(own),
+      has_ring_(shape.most_bytes > kSmallMessageBytes),
       sources_(areas_.size()),
       gathered_(areas_.size() * kLineMessageBytes),
-      first_sequence_(first_sequence) {}
+      first_sequence_(shape.first_sequence) {}
 
 std::byte* SmallExchange::place_of(int rank) const {
   return output_ + static_cast<std::size_t>(rank) * part_.result_stride;
 }
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
+
+// Every rank passes the blocks of all calls, of its own and of others, and so knows where each one is.
+void SmallExchange::pass_block() {
+  if (!has_ring_ || part_.message_bytes <= kStoreBufferBytes) {
+    const std::size_t bytes = has_ring_ ? kShortBlockBytes : kBlockBytes;
+    block_ = kBlocksOffset + number_ % kBlockBuffers * bytes;
+    next_block_ = kBlocksOffset + (number_ + 1) % kBlockBuffers * bytes;
+    return;
+  }
+  const std::size_t bytes = round_up(kLine + part_.message_bytes, kLine);
+  const std::size_t place = ring_place_ + bytes > kRingBytes ? 0 : ring_place_;
+  ring_place_ = place + bytes;
+  block_ = kRingOffset + place;
+  next_block_ = kRingOffset + ring_place_;
+}
 
 void SmallExchange::start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
   part_ = part;
@@ -151,6 +172,7 @@ void SmallExchange::start(const SmallPart& part, const std::byte* input, std::by
   line_ = 0;
   looked_ = false;
   loaded_bytes_ = 0;
+  if (!lines()) pass_block();
   if (!published_ && find_free_buffer() == Advance::Advanced) publish();
 }
 
@@ -192,7 +214,7 @@ void SmallExchange::publish() {
   if (lines()) {
     publish_lines();
   } else {
-    std::byte* block = own_ + block_offset(number_);
+    std::byte* block = own_ + block_;
     slot_fill_.begin(fills_);
     slot_fill_.fill(copy_kernels(), block + kLine, input_, part_.message_bytes);
     slot_fill_.end(copy_kernels());
@@ -248,7 +270,7 @@ Advance SmallExchange::blocked() {
 // program makes its next call.
 void SmallExchange::fetch_next() const {
   __builtin_prefetch(areas_[static_cast<std::size_t>(part_.first_source)] +
-                     (lines() ? line_offset(number_ + 1) : block_offset(number_ + 1)));
+                     (lines() ? line_offset(number_ + 1) : next_block_));
 }
 
 // Takes the rank's own data while messages are on their way.
@@ -284,7 +306,7 @@ Advance SmallExchange::take_lines(int peer) {
 }
 
 Advance SmallExchange::take_block(int peer) {
-  const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_offset(number_);
+  const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_;
   if (const Advance found = look(block, flag_); found != Advance::Advanced) return found;
   const std::byte* data = block + kLine + part_.own_offset;
   sources_[static_cast<std::size_t>(peer)] = data;

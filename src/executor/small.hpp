@@ -3,10 +3,11 @@
 // A rank writes its message once, into its own area; the ranks that need the message read it there. Up to 1 KiB the
 // flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}). A longer message has one header
 // line and a block. All ranks number these calls alike. In each area call i uses buffer i mod N, where N counts the
-// protocol's buffers. A buffer is free again when every rank is past the call that used it. A rank whose message was
-// read in call i is past all calls before i. A rank whose messages nobody reads has a flag of its own, which
-// says how far the rank is. The rank sets this flag every 8th call and before it waits. The signature in it covers its
-// call and all calls before it. So ranks that only write are compared, too.
+// protocol's buffers. With a wide ring (tuner/ring.hpp), blocks above 2 KiB follow each other in a ring instead, which
+// has room for those of N calls. A rank may write in call i when every rank is past call i - N. A rank whose message
+// was read in call i is past all calls before i. A rank whose messages nobody reads has a flag of its own, which says
+// how far the rank is. The rank sets this flag every 8th call and before it waits. The signature in it covers its call
+// and all calls before it. So ranks that only write are compared, too.
 #pragma once
 
 #include <array>
@@ -55,12 +56,19 @@ struct SmallPart {
   int end_source = 0;
 };
 
+// Both are the same on all ranks.
+struct SmallShape {
+  // No message is larger: kSmallMessageBytes, or kPairMessageBytes where the areas have room for it.
+  std::size_t most_bytes = kSmallMessageBytes;
+  std::uint32_t first_sequence = 0;
+};
+
 class SmallExchange {
  public:
   SmallExchange() = default;
   // `areas[r]` is rank r's small area as this process sees it, zeroed before the first call. `areas[rank]` is `own`,
-  // which is writable. `first_sequence` is any number that is the same on all ranks.
-  SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, std::uint32_t first_sequence);
+  // which is writable.
+  SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, const SmallShape& shape);
 
   // Begins a call, which run() ends.
   void start(const Call& call, std::uint32_t signature) {
@@ -86,6 +94,7 @@ class SmallExchange {
   std::byte* place_of(int rank) const;
   // Returns the number of buffers of the call's protocol.
   std::uint32_t buffers() const;
+  void pass_block();
   bool lines() const { return part_.message_bytes <= kLineMessageBytes; }
   Advance find_free_buffer();
   bool differs(std::uint64_t past) const;
@@ -104,6 +113,11 @@ class SmallExchange {
   int rank_ = 0;
   std::vector<const std::byte*> areas_;
   std::byte* own_ = nullptr;
+  bool has_ring_ = false;
+  std::size_t ring_place_ = 0;  // of the next block, where it fits
+  // The offsets in an area of the call's block and of the one that follows it.
+  std::size_t block_ = 0;
+  std::size_t next_block_ = 0;
   std::vector<const std::byte*> sources_;  // by rank: the place of its data
   FillHistory fills_;                      // for blocks
   SlotFill slot_fill_;

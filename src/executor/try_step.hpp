@@ -213,7 +213,7 @@ class StepRunner : private LaneMessages<Processor> {
     if (!sends()) return next_step();
     lane_.received = true;
     if (slot == nullptr) return Advance::Advanced;
-    Work::publish_staged(to(), outgoing_signature(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
+    Work::publish_staged(to(), outgoing_signature(), slot, lane_.elements * bytes_of(form_of(step_.target_buffer)));
     return next_step();
   }
 
@@ -259,13 +259,14 @@ class StepRunner : private LaneMessages<Processor> {
     }
     const std::uint64_t element_bytes = bytes_of(Work::outgoing_form(from.buffer));
     const std::uint64_t bytes = lane_.elements * element_bytes;
-    std::byte* slot = Work::begin_slot(to(), bytes);
+    std::byte* const slot = Work::begin_slot(to(), bytes);
+    std::byte* place = slot;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece data = piece(from, i);
-      if (data.elements > 0) Work::stage_piece(slot, from.buffer, data);
-      slot += data.elements * element_bytes;
+      if (data.elements > 0) Work::stage_piece(place, from.buffer, data);
+      place += data.elements * element_bytes;
     }
-    Work::publish_staged(to(), outgoing_signature(), bytes);
+    Work::publish_staged(to(), outgoing_signature(), slot, bytes);
     return next_step();
   }
 

@@ -56,12 +56,11 @@ WREATH_HOST_DEVICE inline auto& next_slot(Send& fifo) {
 }
 
 // Returns the offset in the staging memory at which a message of `bytes` bytes is put, inside the message's slot. Small
-// messages use one part of a slot after the other, until kSpreadBytes of all slots are in use. Cache lines that the
+// messages use one part of a slot after the other, until `ring_bytes` of all slots are in use. Cache lines that the
 // consumer has just read are expensive to fill again.
-inline constexpr std::size_t kSpreadBytes = 256 * 1024;
-WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::size_t bytes) {
+WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::size_t bytes, std::size_t ring_bytes) {
   const std::size_t slot = fifo.next & (fifo.slot_count - 1);
-  const std::size_t share = kSpreadBytes / fifo.slot_count;
+  const std::size_t share = ring_bytes / fifo.slot_count;
   std::size_t part = 64;
   while (part < bytes) part *= 2;
   std::size_t parts = (share < fifo.slot_bytes ? share : fifo.slot_bytes) / part;

@@ -103,6 +103,7 @@ Status MappedLink::prepare(std::uint16_t lane) {
   send.staging = staging->data;
   send.staging_region = staging->name.index;
   send.staging_offset = staging->name.offset;
+  send.ring_bytes = own_.shape().ring_bytes;
   return {};
 }
 

@@ -85,7 +85,7 @@ SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.l
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
   small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
-  bytes = small_area + kSmallAreaBytes;
+  bytes = small_area + small_area_bytes(ranks);
 }
 
 std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {

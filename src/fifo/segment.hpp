@@ -107,7 +107,7 @@ class OwnSegment {
   SlotHeader* slots(Rank peer, std::uint16_t lane) const;
   Counter* consumed(Rank peer, std::uint16_t lane) const;
   Reading* reads(Rank peer) const;
-  std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
+  std::byte* small_area() const { return control_->data() + layout_.small_area; }  // small_area_bytes()
 
   // Returns the flag that peers look at after each read by reference. set_aborted() sets it for good.
   const Counter& aborted() const { return prologue().aborted; }
@@ -222,7 +222,7 @@ class PeerSegment {
   const Counter* consumed(Rank writer, std::uint16_t lane) const;
   const Reading* reads(Rank writer) const;
   const ProcessMemory& process() const { return prologue().process; }
-  const std::byte* small_area() const { return region_->data() + layout_.small_area; }  // kSmallAreaBytes
+  const std::byte* small_area() const { return region_->data() + layout_.small_area; }  // small_area_bytes()
   // Returns the counter that is not 0 while threads of the peer sleep and want wake().
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }

@@ -32,6 +32,7 @@ std::string encode_link_facts(const LinkFacts& facts) {
   writer.text(facts.wire, kMaxNameBytes);
   writer.number(static_cast<std::uint8_t>(facts.crowded));
   writer.number(static_cast<std::uint8_t>(facts.gpus));
+  writer.number(facts.ring_bytes);
   return writer.take_string();
 }
 
@@ -41,6 +42,7 @@ Result<LinkFacts> decode_link_facts(const std::string& body) {
   facts.wire = reader.text(kMaxNameBytes);
   facts.crowded = reader.flag();
   facts.gpus = reader.flag();
+  facts.ring_bytes = reader.number<std::uint64_t>();
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};
   return facts;
 }

@@ -1,6 +1,8 @@
 // These are the bodies of the control messages by which ranks link.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,8 @@ struct LinkFacts {
   bool crowded = false;
   // Every rank uses a GPU.
   bool gpus = false;
+  // The least FifoShape::ring_bytes.
+  std::uint64_t ring_bytes = 0;
 
   void add_wire(std::string_view name) {
     if (!name.empty()) wire = wire.empty() || wire == name ? name : kSeveralWires;
@@ -35,6 +39,7 @@ struct LinkFacts {
     add_wire(theirs.wire);
     crowded = crowded || theirs.crowded;
     gpus = gpus && theirs.gpus;
+    ring_bytes = std::min(ring_bytes, theirs.ring_bytes);
   }
 };
 std::string encode_link_facts(const LinkFacts& facts);

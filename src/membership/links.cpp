@@ -311,7 +311,7 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
 
 // Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
-  LinkFacts facts{{}, crowded, self_.device.kind == EndpointDevice::Kind::Cuda};
+  LinkFacts facts{{}, crowded, self_.device.kind == EndpointDevice::Kind::Cuda, segment_->shape().ring_bytes};
   for (const Rank peer : wired_) facts.add_wire(transports_[static_cast<std::size_t>(peer)]);
   ControlMessage message;
   message.kind = MessageKind::Linked;

@@ -7,7 +7,9 @@
 
 #include "src/base/cpu.hpp"
 #include "src/tuner/model.hpp"
+#include "src/tuner/ring.hpp"
 #include "src/tuner/tuner.hpp"
+#include "wreath/overrides.hpp"
 #include "wreath/tuning.hpp"
 
 namespace wreath {
@@ -132,6 +134,8 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   TunerContext context = plain_context(question.ranks, question.wire, question.reproducible);
   context.crowded = question.ranks > cores_of(question);
   context.gpus = question.device;
+  const std::size_t ring = ring_bytes(question.ranks, Overrides().slot_count * kLargestTile);
+  context.small = small_limits(question.ranks, ring);
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;
   auto measured = MeasuredRules::of(known, question.reproducible);
@@ -142,6 +146,7 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   if (choice.algorithm == nullptr) return no_row(context, query);
   const Explainer explainer(question, known);
   PlanExplanation explanation;
+  if (context.all_mapped() && !question.device) explanation.ring_bytes = ring;
   explanation.chosen = explainer.candidate(choice);
   explanation.tuned = measured_rule(context, query) != nullptr;
   explanation.limit_us = limit_us(question, known);

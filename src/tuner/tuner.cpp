@@ -8,7 +8,6 @@
 #include <set>
 
 #include "src/tuner/rules.hpp"
-#include "wreath/link.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
@@ -47,10 +46,6 @@ std::size_t small_bytes(const TunerContext& context, const Query& query) {
   return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;
 }
 
-// Larger blocks go through FIFOs, which fill while they are read; a sum of two blocks has to wait for both anyhow.
-constexpr std::size_t kSmallBlockBytes = 6 * 1024;
-static_assert(kSmallBlockBytes <= kSmallMessageBytes);
-
 // Returns whether the small path serves: it does what one_shot and direct do. A barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
@@ -58,7 +53,7 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
   const bool sums = query.collective == Collective::AllReduce;
   const std::string_view same = sums ? "one_shot" : "direct";
-  const std::size_t most = sums ? kSmallMessageBytes : kSmallBlockBytes;
+  const std::size_t most = sums ? context.small.sum_bytes : context.small.block_bytes;
   return row != nullptr && row->name == same && small_bytes(context, query) <= most;
 }
 

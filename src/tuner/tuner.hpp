@@ -14,6 +14,13 @@
 
 namespace wreath {
 
+// Holds the largest messages of the path of small messages: of an all_reduce, and of other calls, whose larger blocks
+// go through FIFOs.
+struct SmallLimits {
+  std::size_t sum_bytes = std::size_t{16} << 10;
+  std::size_t block_bytes = std::size_t{6} << 10;
+};
+
 // Holds what a communicator's choices depend on. It is equal on all ranks.
 struct TunerContext {
   int ranks = 1;
@@ -33,6 +40,7 @@ struct TunerContext {
   bool crowded = false;
   // Is true where every rank uses a GPU.
   bool gpus = false;
+  SmallLimits small = {};
 
   bool all_mapped() const { return wire.empty(); }
 };

@@ -137,8 +137,9 @@ class HandwrittenLane : private LaneMessages<Processor> {
       return Advance::Done;
     }
     const std::uint64_t bytes = whole.elements * bytes_of(Work::outgoing_form(made.buffer));
-    Work::stage_piece(Work::begin_slot(to, bytes), made.buffer, whole);
-    Work::publish_staged(to, signature, bytes);
+    std::byte* const slot = Work::begin_slot(to, bytes);
+    Work::stage_piece(slot, made.buffer, whole);
+    Work::publish_staged(to, signature, slot, bytes);
     return Advance::Done;
   }
 
@@ -187,7 +188,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     if (const Advance read = Work::consume_all(sources.from); read != Advance::Advanced) return read;
     if (to.count == 0) return Advance::Done;
     if (slot != nullptr) {
-      Work::publish_staged(to, Work::outgoing_signature(target.buffer, target.part), made.bytes);
+      Work::publish_staged(to, Work::outgoing_signature(target.buffer, target.part), slot, made.bytes);
       return Advance::Done;
     }
     lane_.received = true;

@@ -60,6 +60,9 @@ TEST(PlanCommand, ExplainsWhatIsChosenAndWhyNotTheOthers) {
   EXPECT_EQ(
       run_command("plan explain all_reduce 1M --ranks 4 --tuning none --any-order").text.find("sums in ring order"),
       std::string::npos);
+  EXPECT_NE(text.text.find("slots      messages above 2K and up to 128K use "), std::string::npos) << text.text;
+  EXPECT_EQ(run_command("plan explain all_reduce 1M --transport tcp --tuning none").text.find("  slots  "),
+            std::string::npos);
   const Outcome json = run_command("plan explain broadcast 1M --ranks 8 --transport tcp --tuning none --json");
   EXPECT_EQ(json.exit_code, 0);
   EXPECT_NE(json.text.find("\"algorithm\": \"chain\""), std::string::npos) << json.text;

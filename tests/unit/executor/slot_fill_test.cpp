@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "tests/unit/executor/counting_kernels.hpp"
@@ -85,6 +86,46 @@ TEST(SlotFill, SizesHaveHistoriesOfTheirOwn) {
   EXPECT_EQ(index((128 << 10) - 1), 1);
   EXPECT_EQ(index(128 << 10), 2);
   EXPECT_EQ(index(std::size_t{1} << 30), 2);
+}
+
+// Returns how many bytes of the slots messages of that size use. Each of them must lie in its own slot.
+std::size_t bytes_in_use(SendFifo fifo, std::size_t bytes) {
+  std::set<std::size_t> places;
+  for (int i = 0; i < 5'000; ++i, ++fifo.next) {
+    SlotFill fill;
+    const std::size_t place = fill.begin(fifo, bytes);
+    EXPECT_EQ(place / fifo.slot_bytes, fifo.next % fifo.slot_count);
+    EXPECT_EQ((place + bytes - 1) / fifo.slot_bytes, fifo.next % fifo.slot_count);
+    places.insert(place);
+  }
+  return places.size() * bytes;
+}
+
+SendFifo fifo_with_ring(std::size_t bytes) {
+  SendFifo fifo;
+  fifo.slot_count = 4;
+  fifo.slot_bytes = 512 << 10;
+  fifo.ring_bytes = bytes;
+  return fifo;
+}
+
+TEST(SlotFill, MessagesOfAMiddleSizeUseTheRing) {
+  const SendFifo fifo = fifo_with_ring(2 << 20);
+  EXPECT_EQ(bytes_in_use(fifo, 4096), 2U << 20);
+  EXPECT_EQ(bytes_in_use(fifo, 32 << 10), 2U << 20);
+  EXPECT_EQ(bytes_in_use(fifo, kMostRingMessageBytes), 2U << 20);
+  EXPECT_EQ(bytes_in_use(fifo, kStoreBufferBytes), kLeastRingBytes);
+  EXPECT_EQ(bytes_in_use(fifo, 256 << 10), 4U * (256 << 10)) << "one place in each slot";
+  EXPECT_EQ(bytes_in_use(fifo_with_ring(kLeastRingBytes), 8192), kLeastRingBytes);
+}
+
+TEST(SlotFill, PastTheCachesAFewSlotsDoButInATrialOfPlainStores) {
+  SendFifo fifo = fifo_with_ring(2 << 20);
+  fifo.fills[0].past = true;
+  fifo.fills[0].turns = 700;
+  EXPECT_EQ(bytes_in_use(fifo, 8192), kLeastRingBytes);
+  fifo.fills[0].turns = 2;
+  EXPECT_EQ(bytes_in_use(fifo, 8192), 2U << 20) << "the way that would be taken is timed";
 }
 
 // Fills one message in two fills, by one way.

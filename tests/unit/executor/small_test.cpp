@@ -13,12 +13,12 @@ namespace {
 constexpr std::uint32_t kBeforeTheWrap = 0xFFFF'FFFBU;
 
 struct Small {
-  explicit Small(int ranks, std::uint32_t first_sequence = 0) {
-    for (int rank = 0; rank < ranks; ++rank) areas.emplace_back(kSmallAreaBytes + 64);
+  explicit Small(int ranks, const SmallShape& shape = {}) {
+    for (int rank = 0; rank < ranks; ++rank) areas.emplace_back(small_area_bytes(ranks) + 64);
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<const std::byte*> seen;
       for (auto& area : areas) seen.push_back(aligned(area));
-      exchanges.emplace_back(rank, seen, aligned(areas[static_cast<std::size_t>(rank)]), first_sequence);
+      exchanges.emplace_back(rank, seen, aligned(areas[static_cast<std::size_t>(rank)]), shape);
     }
   }
   static std::byte* aligned(std::vector<std::byte>& area) {
@@ -88,8 +88,8 @@ float expected(const Case& test, std::size_t call, int rank, int ranks, std::siz
 // Advances ranks in a random order through `cases`, each as far ahead of the others as the protocol permits.
 class Walk {
  public:
-  Walk(int ranks, std::vector<Case> cases, std::uint32_t first_sequence)
-      : cases_(std::move(cases)), small_(ranks, first_sequence), ranks_(static_cast<std::size_t>(ranks)) {}
+  Walk(int ranks, std::vector<Case> cases, const SmallShape& shape)
+      : cases_(std::move(cases)), small_(ranks, shape), ranks_(static_cast<std::size_t>(ranks)) {}
 
   void run(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -150,14 +150,14 @@ constexpr Collective kAll[] = {Collective::AllReduce, Collective::ReduceScatter,
 
 // Returns as many calls of one collective as there are buffers and more, and then calls of others. The sizes include
 // all at the ends of lines.
-std::vector<Case> mixed_cases(int ranks, std::mt19937& random) {
+std::vector<Case> mixed_cases(int ranks, std::size_t most_bytes, std::mt19937& random) {
   std::vector<Case> cases;
-  constexpr std::size_t kCounts[] = {1, 2, 13, 14, 15, 27, 28, 29, 64, 85, 86, 255, 256, 257, 700, 1365};
+  constexpr std::size_t kCounts[] = {1, 2, 13, 14, 15, 27, 28, 29, 64, 85, 86, 255, 256, 257, 700, 1365, 5000, 8192};
   while (cases.size() < 1500) {
     const Collective collective = kAll[random() % std::size(kAll)];
     const std::size_t repeats = 1 + random() % 20;
     for (std::size_t i = 0; i < repeats; ++i) {
-      const std::size_t most = kSmallMessageBytes / sizeof(float) / static_cast<std::size_t>(ranks);
+      const std::size_t most = most_bytes / sizeof(float) / static_cast<std::size_t>(ranks);
       const std::size_t count = std::min(kCounts[random() % std::size(kCounts)], most);
       cases.push_back({collective, static_cast<Rank>(random() % static_cast<unsigned>(ranks)), count});
     }
@@ -168,16 +168,59 @@ std::vector<Case> mixed_cases(int ranks, std::mt19937& random) {
 TEST(SmallExchange, EveryCollectiveMeansWhatItSays) {
   std::mt19937 random(3);
   for (const int ranks : {2, 3, 5, 8}) {
-    Walk walk(ranks, mixed_cases(ranks, random), kBeforeTheWrap);
+    Walk walk(ranks, mixed_cases(ranks, kSmallMessageBytes, random), {.first_sequence = kBeforeTheWrap});
     walk.run(static_cast<std::uint32_t>(ranks));
     if (HasFatalFailure()) return;
   }
 }
 
+TEST(SmallExchange, LargerMessagesOfTwoRanksMeanWhatTheySay) {
+  std::mt19937 random(4);
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    Walk walk(2, mixed_cases(2, kPairMessageBytes, random), {kPairMessageBytes, kBeforeTheWrap});
+    walk.run(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Sends broadcasts of rank 0 until that rank must wait for rank 1, which reads none. Returns the places of their blocks
+// in the area of rank 0.
+std::vector<std::size_t> places_of_unread(const std::vector<std::size_t>& bytes) {
+  Small small(2, {kPairMessageBytes, 0});
+  const std::byte* const area = Small::aligned(small.areas[0]);
+  std::vector<std::size_t> places;
+  std::vector<float> output(kPairMessageBytes / sizeof(float));
+  for (std::size_t call = 0; call < bytes.size(); ++call) {
+    const std::vector<float> input(bytes[call] / sizeof(float), 1000.0F + static_cast<float>(call));
+    small.exchanges[0].start(call_of({Collective::Broadcast, 0, input.size()}, input, output), 5);
+    if (small.exchanges[0].run() != Advance::Done) break;
+    const std::byte* const end = area + small_area_bytes(2);
+    const auto* const data = reinterpret_cast<const std::byte*>(input.data());
+    places.push_back(static_cast<std::size_t>(std::search(area, end, data, data + bytes[call]) - area));
+  }
+  return places;
+}
+
+TEST(SmallExchange, BlocksOfTwoRanksFillTheirRingAndNoneMeetsAnother) {
+  std::vector<std::size_t> bytes;
+  for (std::size_t i = 0; i < 40; ++i) bytes.push_back(i % 3 == 0 ? 4096 : kPairMessageBytes - 64 * i);
+  const std::vector<std::size_t> places = places_of_unread(bytes);
+  ASSERT_EQ(places.size(), 32U) << "so many may be unread";
+  std::vector<std::pair<std::size_t, std::size_t>> taken;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    ASSERT_LT(places[i], small_area_bytes(2)) << i;
+    taken.emplace_back(places[i], places[i] + bytes[i]);
+  }
+  std::sort(taken.begin(), taken.end());
+  for (std::size_t i = 1; i < taken.size(); ++i) EXPECT_LE(taken[i - 1].second, taken[i].first) << i;
+  const std::vector<std::size_t> small = places_of_unread(std::vector<std::size_t>(32, 4096));
+  EXPECT_EQ(small.back() - small.front(), 31U * (64 + 4096)) << "one behind the other";
+}
+
 TEST(SmallExchange, RootsRunAheadButNotOverWhatIsUnread) {
   for (const Collective collective : {Collective::Broadcast, Collective::Reduce, Collective::Scatter}) {
     std::vector<Case> cases(500, Case{collective, 1, 3});
-    Walk walk(3, cases, 0);
+    Walk walk(3, cases, {});
     walk.run(11);
     if (HasFatalFailure()) return;
     EXPECT_GE(walk.furthest_apart(), 4U) << name(collective);

@@ -59,7 +59,7 @@ struct Mover {
     far::tell_of("fill");
     moved = {from};
   }
-  void begin_slot(SendFifo&, std::size_t) {}
+  std::size_t begin_slot(SendFifo& fifo, std::size_t bytes) { return staging_place(fifo, bytes, kLeastRingBytes); }
   void end_slot() {}
 
   const std::byte* sources[kPeers + 1] = {};

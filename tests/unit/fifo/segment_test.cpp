@@ -248,8 +248,8 @@ TEST(MappedLink, SharesItsPeersCounterAndSmallArea) {
   const PeerSegment& peer = pair.links[1]->peer();
   // One process has one mapping.
   EXPECT_EQ(peer.small_area(), pair.segments[0]->small_area());
-  std::memset(pair.segments[0]->small_area(), 0xab, kSmallAreaBytes);
-  EXPECT_EQ(peer.small_area()[kSmallAreaBytes - 1], std::byte{0xab});
+  std::memset(pair.segments[0]->small_area(), 0xab, small_area_bytes(2));
+  EXPECT_EQ(peer.small_area()[small_area_bytes(2) - 1], std::byte{0xab});
   EXPECT_EQ(peer.aborted()->value, 0U);
   pair.segments[0]->set_aborted();
   EXPECT_NE(peer.aborted()->value, 0U);

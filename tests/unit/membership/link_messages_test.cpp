@@ -19,10 +19,11 @@ TEST(LinkMessages, FactsAreReadAsTheyWereWritten) {
   for (const std::string wire : {"", "tcp"}) {
     for (const bool crowded : {false, true}) {
       for (const bool gpus : {false, true}) {
-        const LinkFacts read = decode_link_facts(encode_link_facts({wire, crowded, gpus})).value();
+        const LinkFacts read = decode_link_facts(encode_link_facts({wire, crowded, gpus, 1U << 21})).value();
         EXPECT_EQ(read.wire, wire);
         EXPECT_EQ(read.crowded, crowded);
         EXPECT_EQ(read.gpus, gpus);
+        EXPECT_EQ(read.ring_bytes, 1U << 21);
       }
     }
   }
@@ -46,6 +47,13 @@ TEST(LinkMessages, AllHaveTheWireThatIsTheOnlyOneAreCrowdedIfOneIsAndUseGpusIfEa
   }
 }
 
+TEST(LinkMessages, AllHaveTheSmallestRing) {
+  LinkFacts all{"", false, true, 1U << 21};
+  all.add({"", false, true, 1U << 18});
+  all.add({"", false, true, 1U << 20});
+  EXPECT_EQ(all.ring_bytes, 1U << 18);
+}
+
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});
@@ -57,7 +65,9 @@ TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   EXPECT_FALSE(decode_candidates(candidates + "x"));
   EXPECT_FALSE(decode_link_facts(facts + "x"));
   EXPECT_FALSE(decode_candidates(std::string("\xFF")));
-  EXPECT_FALSE(decode_link_facts(std::string("\x00\x00\x02\x01", 4)));
+  std::string no_flag = encode_link_facts({"", true, true});
+  no_flag[no_flag.find('\1')] = '\2';
+  EXPECT_FALSE(decode_link_facts(no_flag));
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST(ShmProcesses, StayReadableWhenThePeerIsKilled) {
     End end(1, std::move(theirs));
     prepare_and_announce(end);
     for (std::uint32_t i = 0; i < kShape.slot_count; ++i) send_words(end.send(), i);
-    std::memset(end.segment->small_area(), 0x5a, kSmallAreaBytes);
+    std::memset(end.segment->small_area(), 0x5a, small_area_bytes(2));
     ::raise(SIGKILL);
   });
   End end(0, std::move(socket));
@@ -102,7 +102,7 @@ TEST(ShmProcesses, StayReadableWhenThePeerIsKilled) {
   ASSERT_TRUE(WIFSIGNALED(status));
   for (std::uint32_t i = 0; i < kShape.slot_count; ++i) expect_words(end.recv(), i);
   EXPECT_EQ(peek(end.recv()), nullptr);
-  EXPECT_EQ(end.link->mapped()->peer().small_area()[kSmallAreaBytes - 1], std::byte{0x5a});
+  EXPECT_EQ(end.link->mapped()->peer().small_area()[small_area_bytes(2) - 1], std::byte{0x5a});
   EXPECT_TRUE(read_is_valid(*end.link->mapped()->peer().aborted()));
   end.link->mapped()->wake();
 }

@@ -5,6 +5,7 @@
 
 #include "src/base/cpu.hpp"
 #include "src/tuner/model.hpp"
+#include "src/tuner/ring.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/tuning.hpp"
 
@@ -26,6 +27,8 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
         TunerContext context = plain_context(ranks, asked.wire, true);
         context.crowded = asked.wire.empty() && ranks > usable_cores();
+        context.small = small_limits(ranks, explained.ring_bytes);
+        EXPECT_EQ(explained.ring_bytes > 0, asked.wire.empty());
         const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
         EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);

@@ -134,6 +134,11 @@ TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes)).small);
   EXPECT_FALSE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
   EXPECT_FALSE(choose(context(2, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
+  TunerContext wide = context(2, true);
+  wide.small = {kPairMessageBytes, kPairMessageBytes};
+  EXPECT_TRUE(choose(wide, query(Collective::AllReduce, kPairMessageBytes)).small);
+  EXPECT_TRUE(choose(wide, query(Collective::Broadcast, kPairMessageBytes)).small);
+  EXPECT_FALSE(choose(wide, query(Collective::Broadcast, kPairMessageBytes + 1)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
   EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
   // Each rank of these collectives sends one block only.
