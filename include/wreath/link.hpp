@@ -27,9 +27,11 @@ struct FifoShape {
 // The largest message of the small protocols, and the largest one of two ranks with a wide ring (tuner/ring.hpp).
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 inline constexpr std::size_t kPairMessageBytes = 64 * 1024;
+// The ring of blocks that ends the area of each of two ranks. It becomes present when it is first used.
+inline constexpr std::size_t kPairRingBytes = 33 * (kPairMessageBytes + 64);
 // Returns the bytes of a rank's area for the small protocols.
 constexpr std::size_t small_area_bytes(int ranks) {
-  return ranks == 2 ? 36 * (kPairMessageBytes + 2048) : 33 * (kSmallMessageBytes + 2048);
+  return 33 * (kSmallMessageBytes + 2048) + (ranks == 2 ? kPairRingBytes : 0);
 }
 // The bounds of words (Wire::take_word): the bytes of one, and how many an end may say before the other end has taken
 // the first of them.

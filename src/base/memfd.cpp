@@ -25,22 +25,21 @@ constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // Signals wait while so much is made present.
 constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
 
-// Returns 0 or an errno value. On older kernels a signal makes fallocate() begin anew: under a faster timer it would
-// never end.
-int make_present(int descriptor, std::size_t bytes) {
-  for (std::size_t done = 0; done < bytes; done += kPieceBytes) {
+}  // namespace
+
+// On older kernels a signal makes fallocate() begin anew: under a faster timer it would never end.
+Status make_present(int descriptor, std::size_t begin, std::size_t end, std::string_view what) {
+  for (std::size_t done = begin; done < end; done += kPieceBytes) {
     const BlockedSignals blocked;
-    const auto piece = static_cast<off_t>(std::min(kPieceBytes, bytes - done));
+    const auto piece = static_cast<off_t>(std::min(kPieceBytes, end - done));
     int outcome;
     do {
       outcome = ::fallocate(descriptor, 0, static_cast<off_t>(done), piece);
     } while (outcome != 0 && errno == EINTR);
-    if (outcome != 0) return errno;
+    if (outcome != 0) return memory_refused(what, end - begin, "fallocate", errno);
   }
-  return 0;
+  return {};
 }
-
-}  // namespace
 
 Error memory_refused(std::string_view what, std::size_t bytes, std::string_view call, int code) {
   return os_error(fmt::format("get {} bytes of {}: {}", bytes, what, call), code);
@@ -62,7 +61,7 @@ Status check_file_limit(std::size_t bytes, std::string_view what) {
   return {};
 }
 
-Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what) {
+Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what, std::size_t later) {
   WREATH_TRY(check_available(bytes, what));
   WREATH_TRY(check_file_limit(bytes, what));
   Fd descriptor = Fd::of_process(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -70,9 +69,7 @@ Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what
   if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
     return memory_refused(what, bytes, "ftruncate", errno);
   }
-  if (const int code = make_present(descriptor.get(), bytes); code != 0) {
-    return memory_refused(what, bytes, "fallocate", code);
-  }
+  WREATH_TRY(make_present(descriptor.get(), 0, bytes - later, what));
   return descriptor;
 }
 

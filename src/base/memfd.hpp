@@ -21,9 +21,12 @@ Status check_available(std::size_t bytes, std::string_view what);
 // signal.
 Status check_file_limit(std::size_t bytes, std::string_view what);
 
-// Makes `bytes` of zeros, whole pages, all present; /proc shows them as memfd:`name`. `what` names the memory in
-// errors. It can be sealed. Signals do not disturb the call, however often they come.
-Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what);
+// Makes `bytes` of zeros, whole pages; /proc shows them as memfd:`name`. All but the last `later` bytes are present.
+// `what` names the memory in errors. It can be sealed. Signals do not disturb the call, however often they come.
+Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what, std::size_t later = 0);
+
+// Makes the bytes [begin, end) of such memory present. Fails with System where the kernel refuses.
+Status make_present(int descriptor, std::size_t begin, std::size_t end, std::string_view what);
 
 // Fixes the memory's size: no process can change it from now on.
 Status seal_size(int descriptor, std::size_t bytes, std::string_view what);

@@ -183,31 +183,52 @@ Region::~Region() {
   if (!borrowed_) ::munmap(base_, bytes_);
 }
 
-Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable, std::string_view what) {
+namespace {
+
+// Makes the pages of a mapping present. A kernel before 5.14 says EINVAL, and makes them present at their first use.
+Status populate(std::byte* base, std::size_t bytes, std::string_view what) {
+  if (::madvise(base, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return {};
+  return memory_refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Region>> Region::create(RegionSize size, bool shareable, std::string_view what) {
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto [bytes, later] = size;
   if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - page) {
     return Error{ErrorCode::InvalidArgument, fmt::format("cannot get {} bytes of {}", bytes, what)};
   }
   bytes = (bytes + page - 1) / page * page;
+  later = later / page * page;
   Fd descriptor;
   if (shareable) {
-    Result<Fd> made = make_memfd("wreath", bytes, what);
+    Result<Fd> made = make_memfd("wreath", bytes, what, later);
     if (!made) return made.error();
     descriptor = *std::move(made);
     WREATH_TRY(seal_size(descriptor.get(), bytes, what));
   } else {
     WREATH_TRY(check_available(bytes, what));
   }
-  const int flags = MAP_POPULATE | (shareable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+  const int flags = (later == 0 ? MAP_POPULATE : 0) | (shareable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor.get(), 0);
   if (base == MAP_FAILED) return memory_refused(what, bytes, "mmap", errno);
   std::shared_ptr<Region> region =
       RegionTable::get().add(random_id(), static_cast<std::byte*>(base), bytes, std::move(descriptor));
-  // MAP_POPULATE does not report errors; this call does. EINVAL comes from a kernel before 5.14.
-  if (!shareable && ::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-    return memory_refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
-  }
+  region->later_ = later;
+  // MAP_POPULATE does not report errors; this call does.
+  if (!shareable || later > 0) WREATH_TRY(populate(region->base_, bytes - later, what));
   return region;
+}
+
+Status Region::make_present(std::string_view what) {
+  if (later_ == 0) return {};
+  const std::size_t begin = bytes_ - later_;
+  WREATH_TRY(check_available(later_, what));
+  if (descriptor_) WREATH_TRY(wreath::make_present(descriptor_.get(), begin, bytes_, what));
+  WREATH_TRY(populate(base_ + begin, later_, what));
+  later_ = 0;
+  return {};
 }
 
 std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::size_t bytes,

@@ -23,12 +23,23 @@ class RegionOwner {
   virtual bool in_host() const { return true; }
 };
 
+// The size of memory to be made, rounded up to pages. Of the last `later` bytes those on whole pages become present by
+// Region::make_present() alone.
+struct RegionSize {
+  RegionSize(std::size_t all, std::size_t of_later = 0)  // NOLINT(google-explicit-constructor)
+      : bytes(all), later(of_later) {}
+  std::size_t bytes;
+  std::size_t later;
+};
+
 class Region {
  public:
-  // Makes memory that is page-aligned and zero-filled, with every page present; `bytes` is rounded up to pages.
-  // Shareable memory has a descriptor, sealed against resizing. `what` names the memory in errors ("staging memory"). A
-  // System error names the refused call.
-  static Result<std::shared_ptr<Region>> create(std::size_t bytes, bool shareable, std::string_view what);
+  // Makes memory that is page-aligned and zero-filled, with every page present but for the later ones. Shareable memory
+  // has a descriptor, sealed against resizing. `what` names the memory in errors ("staging memory"). A System error
+  // names the refused call.
+  static Result<std::shared_ptr<Region>> create(RegionSize size, bool shareable, std::string_view what);
+  // Makes all pages present. Fails with System when memory is refused; a later call tries again.
+  Status make_present(std::string_view what);
 
   // Returns a peer's region: the one that this process already holds as `id`, else a new mapping that is read only.
   // `bytes` must be its exact size and the memory sealed. Nothing is mapped on error. The call takes the descriptor;
@@ -90,6 +101,7 @@ class Region {
   bool writable_;
   // Counts the uses by calls in flight.
   std::atomic<int> uses_ = 0;
+  std::size_t later_ = 0;  // the bytes at the end that are not present yet
   // Says that the program has freed it.
   std::atomic<bool> freed_ = false;
   // Is true where the addresses belong to other code.

@@ -24,7 +24,10 @@ void SmallRun::link() {
 }
 
 Result<Started> SmallRun::start() {
-  exchange_.start(operation().call, operation().signature);
+  const Call& call = operation().call;
+  const SmallPart part(call, engine_.rank(), engine_.ranks());
+  if (exchange_.uses_ring(part)) WREATH_TRY(links_->segment().make_ring());
+  exchange_.start(part, call.input, call.output, operation().signature);
   return Started::Now;
 }
 

@@ -29,9 +29,9 @@ static_assert(kBlocksOffset + kBlockBuffers * kBlockBytes <= small_area_bytes(3)
 // With a wide ring, short messages have blocks of this size. Longer ones are in a ring one behind the other. They leave
 // less than a block unused where they begin again, so that none of kBlockBuffers meets another.
 constexpr std::size_t kShortBlockBytes = kLine + kStoreBufferBytes;
-constexpr std::size_t kRingOffset = kBlocksOffset + kBlockBuffers * kShortBlockBytes;
-constexpr std::size_t kRingBytes = (kBlockBuffers + 1) * (kLine + kPairMessageBytes);
-static_assert(kRingOffset + kRingBytes <= small_area_bytes(2));
+constexpr std::size_t kRingOffset = small_area_bytes(3);
+static_assert(kPairRingBytes == (kBlockBuffers + 1) * (kLine + kPairMessageBytes));
+static_assert(kRingOffset % kLine == 0 && kRingOffset + kPairRingBytes == small_area_bytes(2));
 
 // Says who sends: all ranks to all, the root to all others, or all others to the root.
 enum class Direction : std::uint8_t { All, FromRoot, ToRoot };
@@ -147,14 +147,14 @@ std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : k
 
 // Every rank passes the blocks of all calls, of its own and of others, and so knows where each one is.
 void SmallExchange::pass_block() {
-  if (!has_ring_ || part_.message_bytes <= kStoreBufferBytes) {
+  if (!uses_ring(part_)) {
     const std::size_t bytes = has_ring_ ? kShortBlockBytes : kBlockBytes;
     block_ = kBlocksOffset + number_ % kBlockBuffers * bytes;
     next_block_ = kBlocksOffset + (number_ + 1) % kBlockBuffers * bytes;
     return;
   }
   const std::size_t bytes = round_up(kLine + part_.message_bytes, kLine);
-  const std::size_t place = ring_place_ + bytes > kRingBytes ? 0 : ring_place_;
+  const std::size_t place = ring_place_ + bytes > kPairRingBytes ? 0 : ring_place_;
   ring_place_ = place + bytes;
   block_ = kRingOffset + place;
   next_block_ = kRingOffset + ring_place_;

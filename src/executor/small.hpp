@@ -77,6 +77,8 @@ class SmallExchange {
   // Begins a call in which this rank has `part`. The others are no struct, since one load would copy both pointers, and
   // it would wait until the two stores are in the cache.
   void start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature);
+  // Says whether such a call uses the ring at the end of each area, which must be present before.
+  bool uses_ring(const SmallPart& part) const { return has_ring_ && part.message_bytes > kStoreBufferBytes; }
   // Returns Done once this rank's part in the call is over; never waits. Returns Failed where a peer is in another
   // call.
   Advance run();

@@ -27,8 +27,8 @@ class HostSegmentMemory final : public SegmentMemory {
   std::uint64_t device() const override { return 0; }
   bool shareable() const override { return shareable_; }
 
-  Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override {
-    return Region::create(bytes, shareable_, what);
+  Result<std::shared_ptr<Region>> create(RegionSize size, std::string_view what) override {
+    return Region::create(size, shareable_, what);
   }
 
   Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override {

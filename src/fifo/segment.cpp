@@ -22,8 +22,10 @@
 namespace wreath {
 namespace {
 
+constexpr std::string_view kControlSegment = "control segment";
+
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 4;
+constexpr std::uint32_t kLayoutVersion = 5;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -108,7 +110,8 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, con
                                                        std::unique_ptr<SegmentMemory> memory) {
   WREATH_TRY(check_shape(rank, ranks, shape));
   const SegmentLayout layout(ranks, shape);
-  Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
+  Result<std::shared_ptr<Region>> control =
+      memory->create({layout.bytes, ranks == 2 ? kPairRingBytes : 0}, kControlSegment);
   if (!control) return control.error();
   std::byte* const base = (*control)->data();
   Fd doorbell = Fd::of_process(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -140,6 +143,8 @@ Counter* OwnSegment::consumed(Rank peer, std::uint16_t lane) const {
 Reading* OwnSegment::reads(Rank peer) const {
   return reinterpret_cast<Reading*>(control_->data() + layout_.reads_at(peer));
 }
+
+Status OwnSegment::make_ring() { return control_->make_present(kControlSegment); }
 
 void OwnSegment::set_aborted() {
   store_release(prologue().aborted.value, 1U);

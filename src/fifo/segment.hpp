@@ -108,6 +108,9 @@ class OwnSegment {
   Counter* consumed(Rank peer, std::uint16_t lane) const;
   Reading* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // small_area_bytes()
+  // Makes the ring of the small area present (kPairRingBytes), which costs a load when it is. Fails with System when
+  // memory is refused.
+  Status make_ring();
 
   // Returns the flag that peers look at after each read by reference. set_aborted() sets it for good.
   const Counter& aborted() const { return prologue().aborted; }

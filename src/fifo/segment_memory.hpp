@@ -29,8 +29,8 @@ class SegmentMemory {
   virtual std::uint64_t device() const = 0;
   // Returns whether other processes can map the memory.
   virtual bool shareable() const = 0;
-  // Makes zero-filled memory. `what` names it in errors.
-  virtual Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) = 0;
+  // Makes zero-filled memory. `what` names it in errors. A device's is present as a whole.
+  virtual Result<std::shared_ptr<Region>> create(RegionSize size, std::string_view what) = 0;
   // Returns an offer by which peers open `region`; with `descriptors` peers in other processes can. Returns nullopt
   // when the memory was freed meanwhile.
   virtual Result<std::optional<Offer>> describe(const Region& region, bool descriptors) = 0;

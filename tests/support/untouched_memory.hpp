@@ -19,9 +19,9 @@ class UntouchedMemory final : public SegmentMemory {
   std::uint64_t device() const override { return 0; }
   bool shareable() const override { return false; }
 
-  Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override {
+  Result<std::shared_ptr<Region>> create(RegionSize size, std::string_view what) override {
     LocalMemory memory;
-    WREATH_TRY(memory.allocate(bytes, what));
+    WREATH_TRY(memory.allocate(size.bytes, what));
     return memory.region();
   }
 

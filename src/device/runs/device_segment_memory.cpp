@@ -69,7 +69,7 @@ class DeviceSegmentMemory final : public SegmentMemory {
   std::uint64_t device() const override { return number_of(device_); }
   bool shareable() const override { return true; }
 
-  Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override;
+  Result<std::shared_ptr<Region>> create(RegionSize size, std::string_view what) override;
   Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override;
   Result<std::shared_ptr<Region>> open(Offer theirs) override;
   UserMemory find_user_memory(const void* data, std::size_t bytes) override;
@@ -85,10 +85,10 @@ class DeviceSegmentMemory final : public SegmentMemory {
   LibraryDevice& device_;
 };
 
-Result<std::shared_ptr<Region>> DeviceSegmentMemory::create(std::size_t bytes, std::string_view what) {
-  auto memory = device_.allocate(bytes, MemoryUse::Exportable);
+Result<std::shared_ptr<Region>> DeviceSegmentMemory::create(RegionSize size, std::string_view what) {
+  auto memory = device_.allocate(size.bytes, MemoryUse::Exportable);
   if (!memory) return Error{memory.error().code, fmt::format("{}: {}", what, memory.error().message)};
-  return hold(random_id(), bytes, std::make_unique<DeviceRegion>(device_, *std::move(memory)));
+  return hold(random_id(), size.bytes, std::make_unique<DeviceRegion>(device_, *std::move(memory)));
 }
 
 Result<std::optional<Offer>> DeviceSegmentMemory::describe(const Region& region, bool descriptors) {

@@ -178,6 +178,31 @@ class ForeignMemory : public testing::Test {
   }
 };
 
+// Returns how many pages of the region are in memory.
+std::size_t present_pages(const Region& region) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(region.bytes() / page);
+  EXPECT_EQ(::mincore(region.data(), region.bytes(), pages.data()), 0);
+  return static_cast<std::size_t>(
+      std::count_if(pages.begin(), pages.end(), [](unsigned char of_page) { return (of_page & 1) != 0; }));
+}
+
+TEST(Regions, HaveAllPagesButThoseThatBecomePresentLater) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (const bool shareable : {false, true}) {
+    SCOPED_TRACE(shareable);
+    const auto whole = Region::create(100 * page, shareable, "memory").value();
+    EXPECT_EQ(present_pages(*whole), 100U);
+    const auto parted = Region::create({100 * page, 30 * page + 1}, shareable, "memory").value();
+    EXPECT_EQ(parted->bytes(), 100 * page);
+    EXPECT_EQ(present_pages(*parted), 70U);
+    ASSERT_TRUE(parted->make_present("memory"));
+    EXPECT_EQ(present_pages(*parted), 100U);
+    ASSERT_TRUE(parted->make_present("memory"));
+    EXPECT_EQ(parted->data()[100 * page - 1], std::byte{0});
+  }
+}
+
 TEST(Regions, AreFoundByTheAddressesTheyHold) {
   auto own = Region::create(8192, false, "a test's memory").value();
   std::byte* const data = own->data();
