@@ -233,13 +233,13 @@ void add_simulate(const command_line::Command& plan, PlanArguments& arguments) {
       "  wreath plan simulate broadcast 64M --latency 20 --bandwidth 3 --json");
 }
 
-// Returns a text such as "shm: ranks map each other's memory; tcp: a wire between hosts".
+// Returns a text such as "shm: ranks map each other's memory; tcp: a wire".
 std::string transports_text() {
   std::string text;
   for (const std::string& name : transports_between_processes()) {
     const bool wire = find_transport(name)->is_wire();
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name,
-                        wire ? "a wire between hosts" : "ranks map each other's memory");
+                        wire ? "a wire" : "ranks map each other's memory");
   }
   return text;
 }

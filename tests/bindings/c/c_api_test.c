@@ -47,7 +47,7 @@ static void test_words(void) {
   EXPECT(strcmp(wreath_code_name(99), "unknown code") == 0);
   EXPECT(wreath_code_exit(WREATH_OK) == 0 && wreath_code_exit(WREATH_PEER_LOST) == 3);
   EXPECT(wreath_dtype_size(WREATH_FLOAT64) == 8 && wreath_dtype_size(WREATH_FLOAT8_E5M2) == 1);
-  EXPECT(wreath_dtype_size(-1) == 0 && wreath_dtype_size(12) == 0);
+  EXPECT(wreath_dtype_size(-1) == 0 && wreath_dtype_size(WREATH_DTYPE_COUNT) == 0);
 }
 
 static void test_null_and_options(void) {

@@ -3,6 +3,7 @@
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/pairwise.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::test {
 namespace {
@@ -95,6 +96,7 @@ TEST(AllReduceThenLeave, LosesNothing) {
 }
 
 TEST(AllReduceByDefault, LinksThreadsInProcessAndSums) {
+  const Environment environment{{{"WREATH_TRANSPORT", ""}}};
   LocalRanks ranks(4, {});
   EXPECT_EQ(ranks.communicators()[0].transport_to(3).substr(0, 6), "inproc");  // with or without single copy
   for (const std::size_t count : std::initializer_list<std::size_t>{1, 4, 5, 10'000, 100'000}) {

@@ -69,7 +69,7 @@ TEST_P(CheckCall, RefusesNullOnlyWhereItIsUsed) {
 TEST_P(CheckCall, RefusesWordsOutOfRange) {
   Call odd = call;
   odd.dtype = static_cast<DataType>(99);
-  refused(odd, "dtype = 99: there are 12");
+  refused(odd, "dtype = 99: there are " + std::to_string(kDataTypeCount));
   odd = call;
   odd.reduction.op = static_cast<ReduceOp>(77);
   refused(odd, "op = 77: there are 6");
