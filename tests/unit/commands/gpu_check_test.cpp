@@ -311,12 +311,14 @@ TEST(GpuPerf, PricesSmallCalls) {
   EXPECT_EQ(json["graph"][13]["low_latency"], false);
 }
 
+// No machine does all of these within a second, and every piece is short.
 TEST(GpuPerf, ListsWhatItHadNoTimeFor) {
+  std::string ranks = "2";
+  for (int more = 3; more <= 16; ++more) ranks += "," + std::to_string(more);
   const test::Folder folder;
   const std::string file = folder.path() + "/late.json";
-  const Outcome outcome = run_program(
-      "gpu_perf --memory host-device --ranks 2 --parts mixed,bits --calls 3000 --low-latency off --budget 1 --json " +
-      file);
+  const Outcome outcome = run_program("gpu_perf --memory host-device --ranks " + ranks +
+                                      " --parts bits --low-latency off --budget 1 --json " + file);
   const nlohmann::json json = json_in(file);
   ASSERT_FALSE(json.is_discarded()) << outcome.text;
   ASSERT_FALSE(json["skipped"].empty()) << outcome.text;
