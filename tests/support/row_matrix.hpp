@@ -36,10 +36,10 @@ struct Shape {
   }
 };
 
-// Returns shapes of the `usual` numbers of ranks, or of 1 to 17 with WREATH_TEST_LONG=1.
-inline std::vector<Shape> shapes_of_ranks(std::vector<int> usual, const Shape& like = {}) {
+// Returns shapes of the `usual` numbers of ranks, or of 1 to `most` with WREATH_TEST_LONG=1.
+inline std::vector<Shape> shapes_of_ranks(std::vector<int> usual, const Shape& like = {}, std::size_t most = 17) {
   if (testing_support::rounds(0, 1) == 1) {
-    usual.resize(17);
+    usual.resize(most);
     std::iota(usual.begin(), usual.end(), 1);
   }
   std::vector<Shape> shapes(usual.size(), like);
