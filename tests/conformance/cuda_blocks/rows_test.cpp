@@ -21,7 +21,7 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
 constexpr std::array kTypes = {DataType::BFloat16, DataType::Float8E4M3};
 constexpr std::array kOps = {ReduceOp::Sum, ReduceOp::Avg};
 
-// Each block is three threads of the host. Those of 17 ranks take half an hour for one row and way on two cores.
+// Each block is three threads of the host. Those of 17 ranks take up to half an hour for one row and way on two cores.
 constexpr std::size_t kMostRanks = 9;
 
 RowMatrix matrix_of(const Shape& like, const std::vector<Amount>& amounts) {
