@@ -57,6 +57,10 @@ inline int rounds(int normal, int many) {
   return long_run && *long_run ? many : normal;
 }
 
+// Says whether matrices take every case instead of a choice: with WREATH_TEST_LONG=1, but not under a sanitizer, for
+// which most cases are the same code.
+inline bool takes_every_case() { return !kSanitized && rounds(0, 1) == 1; }
+
 // Returns the step of a loop over many alike cases: one in four is taken under a sanitizer, and all of them
 // with WREATH_TEST_LONG=1.
 inline std::uint32_t case_step() { return static_cast<std::uint32_t>(rounds(kSanitized ? 4 : 1, 1)); }

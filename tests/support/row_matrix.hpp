@@ -1,5 +1,5 @@
 // Tests every row of the registry over every transport, with a pairwise choice of all other factors. With
-// WREATH_TEST_LONG=1 it tests the whole product. Under a sanitizer rows are a factor like the others.
+// WREATH_TEST_LONG=1 it tests the whole product. Under a sanitizer rows are a factor like the others, always by choice.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ struct Shape {
 
 // Returns shapes of the `usual` numbers of ranks, or of 1 to `most` with WREATH_TEST_LONG=1.
 inline std::vector<Shape> shapes_of_ranks(std::vector<int> usual, const Shape& like = {}, std::size_t most = 17) {
-  if (testing_support::rounds(0, 1) == 1) {
+  if (testing_support::takes_every_case()) {
     usual.resize(most);
     std::iota(usual.begin(), usual.end(), 1);
   }
@@ -177,7 +177,7 @@ class RowSuite {
   // Expects every byte of every buffer to be right. Returns false where no row has such a way.
   bool expect_right_by(const Way& way, DataStore& store) const {
     const std::map<std::size_t, std::vector<MatrixCase>> cases =
-        testing_support::rounds(0, 1) == 1 ? whole_product(way) : chosen_cases(way);
+        testing_support::takes_every_case() ? whole_product(way) : chosen_cases(way);
     for (const auto& [number, some] : cases) {
       const Shape& shape = matrix_.shapes[number];
       LocalRanks ranks(shape.ranks, shape.options(way));

@@ -51,7 +51,7 @@ class SameBitCases {
       return later != kOfCounts || other + 1 < static_cast<int>(std::size(kSumCounts)) ||
              ranks <= kMostRanksOfLargestSum;
     };
-    chosen_ = testing_support::rounds(0, 1) == 1 ? all_combinations(factors_) : pairwise(factors_);
+    chosen_ = testing_support::takes_every_case() ? all_combinations(factors_) : pairwise(factors_);
   }
   SameBitCases(const SameBitCases&) = delete;
   SameBitCases& operator=(const SameBitCases&) = delete;

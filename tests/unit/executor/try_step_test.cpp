@@ -38,7 +38,7 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
   const auto n = static_cast<std::uint64_t>(ranks);
   const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
   std::vector<Point> all;
-  const bool whole = testing_support::rounds(0, 1) == 1;
+  const bool whole = testing_support::takes_every_case();
   for (const Element& element : elements_of(algorithm.collective)) {
     int place = parity;
     for (const std::uint64_t count : {std::uint64_t{1}, 16 * share - share / 2, 80 * share + 1}) {

@@ -93,7 +93,7 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
       for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 17, 64, 200, 256, 257}) {
         const Arithmetic of = arithmetic(dtype, reduction, k);
         // Most time goes to many sources, so each number of elements has one offset there.
-        const bool all = k <= 17 || testing_support::rounds(0, 1) == 1;
+        const bool all = k <= 17 || testing_support::takes_every_case();
         // These elements fill words of 16 bytes without a rest.
         const std::size_t whole = all ? 400 : 48;
         for (const Form messages : {Form::Data, Form::Partial}) {

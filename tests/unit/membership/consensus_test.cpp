@@ -24,8 +24,6 @@ Model walk(const Setting& setting) {
   return model;
 }
 
-bool long_run() { return testing_support::rounds(0, 1) == 1; }
-
 TEST(ConsensusModel, WithoutDeathsAllDecide) { EXPECT_EQ(walk({}).refused_ends(), 0u); }
 
 TEST(ConsensusModel, OneDeathAtAnyStepEndsWithOneSetOfSurvivors) {
@@ -48,7 +46,8 @@ TEST(ConsensusModel, AFailedAttemptIsAnErrorOfAll) {
 }
 
 TEST(ConsensusModel, OnlyTheLargerSideOfAPartitionGoesOn) {
-  const std::vector<Set> sides = long_run() ? std::vector<Set>{1, 2, 4, 8, 3, 6, 12} : std::vector<Set>{1, 12};
+  const std::vector<Set> sides =
+      testing_support::takes_every_case() ? std::vector<Set>{1, 2, 4, 8, 3, 6, 12} : std::vector<Set>{1, 12};
   for (const Set side : sides) EXPECT_GT(walk({.side = side}).refused_ends(), 0u);
 }
 
@@ -62,7 +61,7 @@ TEST(ConsensusModel, WhoLeftAfterTheDecisionIsNotTakenForDead) {
 class WrongSuspicions : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(WrongSuspicions, NeverLeadToTwoSets) {
-  if (!long_run()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
+  if (!testing_support::takes_every_case()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
   walk(GetParam());
 }
 
