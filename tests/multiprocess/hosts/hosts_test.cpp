@@ -221,7 +221,8 @@ TEST(Hosts, TakeACardBackThatReturns) {
 TEST(Hosts, MeasureHowManySocketsGain) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  Job job(network, 2, with_key({{"WREATH_DEBUG", "INFO"}}), {{"role", "for_seconds"}, {"seconds", "14"}});
+  Job job(network, 2, with_key({{"WREATH_DEBUG", "INFO"}}),
+          {{"role", "for_seconds"}, {"seconds", std::to_string(14 * kSlower)}});
   job.expect_to_end_well();
   std::string logs;
   for (const RankProcess& rank : job.ranks()) {
