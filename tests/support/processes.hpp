@@ -51,10 +51,12 @@ inline constexpr bool kSanitized = false;
 // The clocks of communicators, for tests that wait until they run out.
 inline constexpr int kClockMs = kSanitized ? 2'000 : 1'500;
 
-// Returns `normal`, or `many` with WREATH_TEST_LONG=1.
+// Returns `normal`, or `many` with WREATH_TEST_LONG=1. A sanitizer divides larger numbers by kSlower, but not to less
+// than `normal`.
 inline int rounds(int normal, int many) {
   const auto long_run = setting_boolean(Setting::TestLong);
-  return long_run && *long_run ? many : normal;
+  if (!long_run || !*long_run) return normal;
+  return many > normal ? std::max(normal, many / kSlower) : many;
 }
 
 // Says whether matrices take every case instead of a choice: with WREATH_TEST_LONG=1, but not under a sanitizer, for

@@ -152,7 +152,7 @@ class VerbsFaults : public VerbsRanks, public testing::WithParamInterface<std::p
 };
 
 TEST_P(VerbsFaults, GiveRightDataOrANamedError) {
-  const int runs = rounds(kSanitized ? 16 : 40, 5'000 / kSlower);
+  const int runs = rounds(kSanitized ? 16 : 40, 5'000);
   int failed = 0;
   for (int i = 1; i <= runs && !HasFailure(); ++i) {
     SCOPED_TRACE(i);

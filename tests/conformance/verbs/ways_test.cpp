@@ -11,7 +11,6 @@
 namespace wreath::test {
 namespace {
 
-using testing_support::kSlower;
 using testing_support::rounds;
 
 constexpr std::size_t kMiB = 1 << 20;
@@ -120,7 +119,7 @@ TEST_P(VerbsWays, PagesThatAreMappedAnewAtTheSameAddressAreSent) {
   fake.behave(&pinning);
   LocalRanks ranks = ranks_with(kMiB / 2);
   void* place = nullptr;
-  for (int round = 0; round < rounds(6, 2'500 / kSlower); ++round) {
+  for (int round = 0; round < rounds(6, 2'500); ++round) {
     const int more = place == nullptr ? 0 : MAP_FIXED;
     place = ::mmap(place, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | more, -1, 0);
     ASSERT_NE(place, MAP_FAILED);
@@ -137,7 +136,7 @@ TEST_P(VerbsWays, RegionsThatTakeAFreedOnesPlaceAreSent) {
   pinning.pin_pages = true;
   fake.behave(&pinning);
   LocalRanks ranks = ranks_with(kMiB / 2);
-  for (int round = 0; round < rounds(6, 2'500 / kSlower); ++round) {
+  for (int round = 0; round < rounds(6, 2'500); ++round) {
     Memory memory = allocate(2 * kMiB).value();
     fill(memory.as<std::byte>());
     send_all(ranks, memory.as<std::byte>(), 2);

@@ -44,7 +44,7 @@ class Life : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Life, OfManyCommunicatorsInOneProcessLeavesNothing) {
   const Resources start = at_start();
-  const int count = rounds(150, 1'000) / kSlower;
+  const int count = rounds(150 / kSlower, 1'000);
   Resources warm;
   for (int i = 0; i < count; ++i) {
     make_and_destroy(GetParam(), 3);
@@ -84,7 +84,7 @@ WREATH_ROLE(repeat) {
 
 TEST(Life, OfManyCommunicatorsBetweenProcessesLeavesNothing) {
   for (const std::string transport : {"shm", "tcp"}) {
-    const int count = rounds(50, 400) / kSlower;
+    const int count = rounds(50 / kSlower, 400);
     const std::set<std::string> before = left_on_host();
     Job job("repeat", 3, {{"transport", transport}, {"rounds", std::to_string(count)}});
     ASSERT_TRUE(job.share_id(count)) << job.logs();

@@ -102,9 +102,9 @@ class Threads : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Threads, OfSeveralCommunicatorsGetTheRightData) { run("many", 2, rounds(500, 10'000) / kSlower); }
-TEST_P(Threads, OnMoreRanksThanCoresGetTheRightData) { run("many", 4, rounds(125, 2'500) / kSlower); }
-TEST_P(Threads, MayStartCommunicatorsInAnyOrder) { run("orders", 3, rounds(60, 1'000) / kSlower); }
+TEST_P(Threads, OfSeveralCommunicatorsGetTheRightData) { run("many", 2, rounds(500 / kSlower, 10'000)); }
+TEST_P(Threads, OnMoreRanksThanCoresGetTheRightData) { run("many", 4, rounds(125 / kSlower, 2'500)); }
+TEST_P(Threads, MayStartCommunicatorsInAnyOrder) { run("orders", 3, rounds(60 / kSlower, 1'000)); }
 
 INSTANTIATE_TEST_SUITE_P(Over, Threads, ::testing::Values("shm", "tcp"),
                          [](const auto& transport) { return transport.param; });

@@ -63,7 +63,7 @@ class Sleeper : public testing::Test {
 };
 
 TEST_F(Sleeper, ThatDrivesMissesNoEvent) {
-  const auto wanted = static_cast<std::uint64_t>(testing_support::rounds(2'000, 10'000) / testing_support::kSlower);
+  const auto wanted = static_cast<std::uint64_t>(testing_support::rounds(2'000 / testing_support::kSlower, 10'000));
   constexpr int kRounds = 500;
   std::uint64_t sleeps = 0;
   while (sleeps < wanted) {
@@ -81,7 +81,7 @@ TEST_F(Sleeper, ThatServesTheProcessMissesNoEvent) {
     while (!work->done()) std::this_thread::sleep_for(std::chrono::microseconds(50));
     return work->wait();
   };
-  const int round_count = testing_support::rounds(300, 1'000) / testing_support::kSlower;
+  const int round_count = testing_support::rounds(300 / testing_support::kSlower, 1'000);
   EXPECT_EQ(late_of(round_count, receive), 0);
   EXPECT_GT(adapter_of(0).sleeps, 0u);
 }
