@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "wreath/schedule.hpp"
 #include "wreath/types.hpp"
@@ -67,6 +68,8 @@ struct CopyKernels {
 // Returns the arithmetic of a call, with the kernel for the best instruction set of this machine.
 Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept;
 const CopyKernels& copy_kernels() noexcept;
+// Returns those for processors of this maker (cpu_vendor()). They run on all processors.
+CopyKernels copy_kernels_of(std::string_view vendor) noexcept;
 
 // An instruction set that is compiled in and that this machine can run: "AVX3", "AVX2", "SSE2", ...
 struct CombineTarget {

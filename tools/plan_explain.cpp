@@ -62,6 +62,12 @@ void print_way(const Answer& answer) {
 
 void print_ring(const Answer& answer) {
   if (answer.explanation.ring_bytes == 0) return;
+  if (answer.explanation.ping_pong) {
+    fmt::print(
+        "  slots      each of the two ranks fills those that it has read last, up to {}, by this machine's processor\n",
+        format_bytes(PingPongSlots::kBytes));
+    return;
+  }
   fmt::print("  slots      messages above {} and up to {} use {} of them in turn, by this machine's near caches\n",
              format_bytes(kStoreBufferBytes), format_bytes(kMostRingMessageBytes),
              format_bytes(answer.explanation.ring_bytes));
@@ -184,6 +190,7 @@ void print_json(const Answer& answer) {
                     {"limit_us", number(answer.explanation.limit_us)},
                     {"message", to_json(answer.way, answer.message_bytes)},
                     {"ring_bytes", answer.explanation.ring_bytes},
+                    {"ping_pong", answer.explanation.ping_pong},
                     {"chosen", to_json(chosen, "")},
                     {"others", others}};
   fmt::print("{}\n", object.dump({.indent = 2, .sorted = true}));

@@ -36,6 +36,8 @@ inline constexpr std::uint32_t kSlotLands = 4;
 inline constexpr std::uint32_t kLocalAddress = 0xFFFFFFFD;
 // The data is at an address of the producer's process, which the consumer reads through the kernel (RecvFifo::process).
 inline constexpr std::uint32_t kPeerAddress = 0xFFFFFFFF;
+// The data is in the ping-pong slot whose number is the header's `offset`.
+inline constexpr std::uint32_t kPingPong = 0xFFFFFFFC;
 
 // Memory of a peer as this process sees it. `base` is null until the memory is mapped.
 struct RegionView {
@@ -66,6 +68,20 @@ inline constexpr std::size_t kStoreBufferBytes = 2048;
 // into larger messages, and slots in turn would push that data out of the caches.
 inline constexpr std::size_t kMostRingMessageBytes = std::size_t{128} << 10;
 
+// Ping-pong slots serve all lanes of two ranks, in both directions. A rank may fill one that it holds. The peer that
+// has read the message holds the slot from then on. So a rank fills memory that it has read last. Its core owns those
+// lines, and no other core has them.
+struct PingPongSlots {
+  static constexpr std::uint32_t kCount = 8;
+  static constexpr std::size_t kBytes = std::size_t{64} << 10;  // of one slot
+
+  std::byte* data[kCount] = {};    // by number; null where the ranks have none
+  std::uint8_t held[kCount] = {};  // the numbers of those that this rank holds: a queue from `first` on
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  bool fills = false;  // this rank fills them; else it holds none
+};
+
 // The producing end. Only the rank that owns it touches it.
 struct SendFifo {
   SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
@@ -82,7 +98,8 @@ struct SendFifo {
   std::uint64_t staging_offset = 0;
   // Messages of a middle size use so many bytes of `staging` in turn, as long as plain stores fill them.
   std::size_t ring_bytes = kLeastRingBytes;
-  FillHistory fills[3];  // for copies below 32 KiB, 128 KiB, and above
+  FillHistory fills[3];                // for copies below 32 KiB, 128 KiB, and above
+  PingPongSlots* ping_pong = nullptr;  // null: there are none
 };
 
 // The consuming end.
@@ -101,6 +118,8 @@ struct RecvFifo {
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;
+  PingPongSlots* ping_pong = nullptr;  // null: there are none
+  std::int32_t ping_pong_read = -1;    // the number of the ping-pong slot that the message at hand is in; -1: in none
 };
 
 }  // namespace wreath

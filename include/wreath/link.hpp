@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-// Every FIFO of a communicator has this shape. It is equal on all ranks, but for `ring_bytes`.
+// Every FIFO of a communicator has this shape. It is equal on all ranks, but for `ring_bytes` and `ping_pong`.
 struct FifoShape {
   std::uint16_t lanes;
   std::uint32_t slot_count;      // a power of two
@@ -22,6 +22,7 @@ struct FifoShape {
   std::uint16_t epoch;
   bool checked = false;                      // messages over a wire carry a checksum
   std::size_t ring_bytes = kLeastRingBytes;  // SendFifo::ring_bytes where peers map the slots
+  bool ping_pong = false;                    // this rank fills PingPongSlots
 };
 
 // The largest message of the small protocols, and the largest one of two ranks with a wide ring (tuner/ring.hpp).
@@ -29,6 +30,8 @@ inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;
 inline constexpr std::size_t kPairMessageBytes = 64 * 1024;
 // The ring of blocks that ends the area of each of two ranks. It becomes present when it is first used.
 inline constexpr std::size_t kPairRingBytes = 33 * (kPairMessageBytes + 64);
+// The memory for the small protocols that each of two ranks lets the other one write.
+inline constexpr std::size_t kSmallPingPongBytes = 39 * std::size_t{4096};
 // Returns the bytes of a rank's area for the small protocols.
 constexpr std::size_t small_area_bytes(int ranks) {
   return 33 * (kSmallMessageBytes + 2048) + (ranks == 2 ? kPairRingBytes : 0);

@@ -21,7 +21,7 @@ struct MemoryBudget {
   std::uint32_t lanes = 0;
   // Counts slot headers and counters, in the control segment.
   std::size_t headers = 0;
-  // Counts the area of small messages, in the control segment.
+  // Counts the area of small messages, and ping-pong slots, in the control segment.
   std::size_t small_area = 0;
   // Counts all slots of `lanes` to all peers.
   std::size_t staging = 0;

@@ -116,6 +116,8 @@ struct PlanExplanation {
   std::optional<double> limit_us;
   // The bytes of slots that messages of a middle size use in turn, where ranks of this machine share memory; else 0.
   std::size_t ring_bytes = 0;
+  // Is true where the two ranks of this machine fill the slots that they have read last.
+  bool ping_pong = false;
 };
 
 // Returns what a communicator that reads `tuning` (null for none) would choose, and what else there is. Fails with

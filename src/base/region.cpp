@@ -231,6 +231,12 @@ Status Region::make_present(std::string_view what) {
   return {};
 }
 
+Status Region::let_write(std::size_t begin, std::size_t bytes) const {
+  if (writable_) return {};
+  if (::mprotect(base_ + begin, bytes, PROT_READ | PROT_WRITE) == 0) return {};
+  return memory_refused("a peer's region", bytes, "mprotect", errno);
+}
+
 std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::size_t bytes,
                                      std::unique_ptr<RegionOwner> owner) {
   RegionTable& table = RegionTable::get();

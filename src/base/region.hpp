@@ -68,9 +68,11 @@ class Region {
 
   std::uint64_t id() const { return id_; }
   std::size_t bytes() const { return bytes_; }
-  // Returns the memory, which is writable only by the process that created it.
+  // Returns the memory, which is writable only by the process that created it, but for the pages of let_write().
   std::byte* data() const { return base_; }
   bool is_writable() const { return writable_; }
+  // Lets this process write these whole pages of a peer's memory, too. Fails with System when that is refused.
+  Status let_write(std::size_t begin, std::size_t bytes) const;
   // Returns the owner that hold() got; null where there is none.
   RegionOwner* owner() const { return owner_.get(); }
   // Returns the memory's descriptor, or -1 where it is not shareable or is mapped from a peer.

@@ -41,8 +41,8 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.lanes = lanes_with_slots(*complete);
   const auto peers = static_cast<std::size_t>(ranks - 1);
   const SegmentLayout layout(ranks, {kLanes, budget.slot_count, budget.slot_bytes, 0, 0});
-  budget.headers = layout.small_area;
-  budget.small_area = layout.bytes - layout.small_area;
+  budget.headers = layout.ping_pong;
+  budget.small_area = layout.bytes - layout.ping_pong;
   budget.staging = peers * budget.lanes * budget.slot_count * budget.slot_bytes;
   budget.recorder = sizeof(RecorderMemory);
   budget.bookkeeping = kBookkeepingBytes + peers * kBookkeepingOfPeerBytes;

@@ -77,7 +77,8 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
             options_.debug.first_sequence,
             epoch,
             options_.check_wires,
-            ring_bytes(ranks_of_host(), std::size_t{slots} * slot_bytes)};
+            ring_bytes(ranks_of_host(), std::size_t{slots} * slot_bytes),
+            fills_ping_pong(cpu_vendor(), ranks_of_host())};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(ranks_of_host());
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});
@@ -105,6 +106,9 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
   }
+  if (facts->ping_pong) {
+    driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {false, most > 1, true});
+  }
   driver_.lanes().plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
   idle_policy.link(*links_, rank(), ranks());
   if (!idle_policy.crowded() && !links_->mapped().empty()) {
@@ -113,7 +117,7 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
   }
   choices_.set({ranks(), facts->wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
                 options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, facts->gpus,
-                small_limits(ranks(), facts->ring_bytes)});
+                small_limits(ranks(), facts->ring_bytes, facts->ping_pong), facts->ping_pong});
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;

@@ -134,7 +134,8 @@ void plan_lanes(const ExchangeMessages& messages, Rank me, int ranks, ExchangePl
 
 }  // namespace
 
-bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
+bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, const ExchangeTiles& tiles,
+                   ExchangePlan& plan) {
   list_peers(messages, plan.next_peers);
   const bool again = plan.next_peers == plan.peers;
   if (!again) {
@@ -147,10 +148,12 @@ bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::ui
   geometry = {};
   geometry.input = plan.input.parts();
   geometry.output = plan.output.parts();
-  geometry.tile = tile_bytes;
+  geometry.tile = tiles.bytes;
+  geometry.large_part = tiles.large_message_bytes;
+  geometry.large_tile = tiles.large_bytes;
   for (const MessageTable* table : {&plan.input, &plan.output}) {
     for (const std::uint64_t bytes : table->counts) {
-      geometry.tiles = std::max(geometry.tiles, static_cast<std::uint32_t>(divide_up(bytes, tile_bytes)));
+      geometry.tiles = std::max(geometry.tiles, static_cast<std::uint32_t>(divide_up(bytes, geometry.tile_of(bytes))));
     }
   }
   return !again;

@@ -83,7 +83,14 @@ struct ExchangePlan {
   std::vector<Rank> next_peers;  // and will be for these, where they differ
 };
 
-// Plans the checked `messages` on rank `me` of `ranks`, with FIFO messages of at most `tile_bytes`.
+// The largest FIFO messages of a message, and of one of `large_message_bytes` bytes and more.
+struct ExchangeTiles {
+  std::uint64_t bytes;
+  std::uint64_t large_bytes = bytes;
+  std::uint64_t large_message_bytes = ~std::uint64_t{0};
+};
+
+// Plans the checked `messages` on rank `me` of `ranks`, with FIFO messages of these sizes.
 //
 // Lanes are in rounds. Round 0 copies what the rank sends itself. Round k sends to (me + k) mod n on one lane, and
 // receives from (me - k) mod n on another. A lane moves all tiles of one message before the next message. The size of a
@@ -100,6 +107,7 @@ struct ExchangePlan {
 //
 // The function makes lanes anew only where the peers differ from those of the last messages in `plan`. It then returns
 // true, and the caller binds `bound` to FIFOs.
-bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
+bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, const ExchangeTiles& tiles,
+                   ExchangePlan& plan);
 
 }  // namespace wreath

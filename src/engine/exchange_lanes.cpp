@@ -88,7 +88,10 @@ std::uint64_t record_messages(FlightRecorder& recorder, const ExchangeMessages& 
 
 Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& messages) {
   const FifoShape& shape = engine.shape();
-  if (plan_exchange(messages, engine.rank(), engine.ranks(), shape.slot_bytes, plan_)) {
+  // A message that fits the slots as a whole is on its way whether or not it is received.
+  const std::uint64_t tile = engine.tuning().largest_tile();
+  const ExchangeTiles tiles{tile, shape.slot_bytes, shape.slot_count * tile + 1};
+  if (plan_exchange(messages, engine.rank(), engine.ranks(), tiles, plan_)) {
     WREATH_TRY(bind_fifos(engine.links(), plan_.bound));
   }
   for (const Direction direction : {Direction::Send, Direction::Receive}) {

@@ -19,7 +19,14 @@ void SmallRun::link() {
   for (Rank peer = 0; peer < ranks; ++peer) {
     areas[static_cast<std::size_t>(peer)] = peer == engine_.rank() ? own : links_->mapped(peer)->peer().small_area();
   }
-  const SmallShape shape{engine_.tuning().small.sum_bytes, engine_.shape().first_sequence};
+  SmallShape shape{engine_.tuning().small.rooted_bytes, engine_.shape().first_sequence, {}};
+  if (engine_.tuning().ping_pong) {
+    for (Rank each = 0; each < ranks; ++each) {
+      std::byte* const share =
+          each == engine_.rank() ? links_->segment().ping_pong() : links_->mapped(each)->peer().ping_pong();
+      shape.ping_pong[static_cast<std::size_t>(each)] = share + kPingPongSlotsBytes;
+    }
+  }
   exchange_ = SmallExchange(engine_.rank(), std::move(areas), own, shape);
 }
 

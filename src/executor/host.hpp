@@ -55,7 +55,7 @@ struct HostProcessor {
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
     copies.plain(target, source, bytes);
   }
-  std::size_t begin_slot(SendFifo& fifo, std::size_t bytes) { return slot_fill.begin(fifo, bytes); }
+  std::byte* begin_slot(SendFifo& fifo, std::size_t bytes) { return slot_fill.begin(fifo, bytes); }
   void fill(std::byte* slot, const std::byte* source, std::size_t bytes) {
     slot_fill.fill(copies, slot, source, bytes);
   }

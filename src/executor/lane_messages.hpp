@@ -145,7 +145,10 @@ class LaneMessages {
     finish_reads();
     if (const Advance owned = check_owners(from); owned != Advance::Advanced) return owned;
     lane_.reads_references = false;
-    for (std::uint32_t i = 0; i < from.count; ++i) give_back(in(from, i));
+    for (std::uint32_t i = 0; i < from.count; ++i) {
+      hold_place(in(from, i));
+      give_back(in(from, i));
+    }
     return Advance::Advanced;
   }
 
@@ -226,8 +229,7 @@ class LaneMessages {
 
   // Returns the place where the next message is put, until publish_staged().
   WREATH_HOST_DEVICE std::byte* begin_slot(const Ends& to, std::uint64_t bytes) const {
-    SendFifo& fifo = stager(to);
-    return fifo.staging + processor_.begin_slot(fifo, bytes);
+    return processor_.begin_slot(stager(to), bytes);
   }
 
   // Puts what is sent of a piece of `buffer` into `slot`.
@@ -241,9 +243,8 @@ class LaneMessages {
   WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, const std::byte* slot,
                                          std::uint64_t bytes) {
     processor_.end_slot();
-    const SendFifo& fifo = stager(to);
-    const auto place = static_cast<std::uint64_t>(slot - fifo.staging);
-    publish_all(to, signature, slot, bytes, {fifo.staging_region, fifo.staging_offset + place, 0, {}});
+    const MessagePlace place = name_place(stager(to), slot);
+    publish_all(to, signature, slot, bytes, {place.region, place.offset, 0, {}});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,

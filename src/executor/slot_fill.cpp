@@ -65,11 +65,15 @@ FillHistory& history_of(SendFifo& fifo, std::size_t bytes) noexcept {
 }
 
 // A fill past the caches takes the same time wherever its lines were.
-std::size_t SlotFill::begin(SendFifo& fifo, std::size_t bytes) noexcept {
+std::byte* SlotFill::begin(SendFifo& fifo, std::size_t bytes) noexcept {
+  if (std::byte* const held = held_slot(fifo.ping_pong, bytes); held != nullptr) {
+    begin(nullptr);
+    return held;
+  }
   FillHistory& history = history_of(fifo, bytes);
-  begin(history);
+  begin(&history);
   const bool in_ring = bytes > kStoreBufferBytes && bytes <= kMostRingMessageBytes && !next_fill(history).past;
-  return staging_place(fifo, bytes, in_ring ? fifo.ring_bytes : kLeastRingBytes);
+  return fifo.staging + staging_place(fifo, bytes, in_ring ? fifo.ring_bytes : kLeastRingBytes);
 }
 
 void SlotFill::fill(const CopyKernels& copies, std::byte* slot, const std::byte* source, std::size_t bytes) {

@@ -34,9 +34,11 @@ FillHistory& history_of(SendFifo& fifo, std::size_t bytes) noexcept;
 // Puts one message into its slot, in one fill or several.
 class SlotFill {
  public:
-  void begin(FillHistory& history) { history_ = &history; }
-  // Begins the next message of `fifo`, by its history. Returns the message's place in the staging memory.
-  std::size_t begin(SendFifo& fifo, std::size_t bytes) noexcept;
+  // Begins a message that goes the way of `history`; null: by plain stores.
+  void begin(FillHistory* history) { history_ = history; }
+  // Begins the next message of `fifo`. Returns the message's place: a ping-pong slot that this rank holds, which plain
+  // stores fill, or one in the staging memory, by its history.
+  std::byte* begin(SendFifo& fifo, std::size_t bytes) noexcept;
   void fill(const CopyKernels& copies, std::byte* slot, const std::byte* source, std::size_t bytes);
   // Ends the message, after the last fill and before the message is published.
   void end(const CopyKernels& copies);

@@ -103,12 +103,18 @@ SmallPart::SmallPart(const Call& call, int rank, int ranks)
     : elements(call.count), bytes(call.count * size_of(call.dtype)) {
   if (reduces(call.collective)) arithmetic = wreath::arithmetic(call.dtype, call.reduction, ranks);
   const Pattern& pattern = pattern_of(call.collective);
-  const auto blocks = pattern.block_for_each ? static_cast<std::size_t>(ranks) : 1;
-  message_bytes = bytes * blocks;
-  own_offset = pattern.block_for_each ? static_cast<std::size_t>(rank) * bytes : 0;
+  const auto offset_of = [&](int block) {
+    return pattern.block_for_each ? static_cast<std::size_t>(block) * bytes : 0;
+  };
+  own_offset = offset_of(rank);
+  // A message for one reader holds that reader's block alone.
+  const bool for_one = ranks == 2;
+  message_bytes = pattern.block_for_each && !for_one ? bytes * static_cast<std::size_t>(ranks) : bytes;
+  sent_offset = for_one ? offset_of(1 - rank) : 0;
+  taken_offset = for_one ? 0 : own_offset;
   result_stride = pattern.block_of_each ? bytes : 0;
-  first_line = own_offset / kLineData;
-  lines = bytes == 0 ? 1 : divide_up(own_offset + bytes, kLineData) - first_line;
+  first_line = taken_offset / kLineData;
+  lines = bytes == 0 ? 1 : divide_up(taken_offset + bytes, kLineData) - first_line;
   combines = pattern.combines;
   combines_in_place = combines && lines == 1;
   const bool root = rank == call.root;
@@ -135,6 +141,7 @@ SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std:
       areas_(std::move(areas)),
       own_(own),
       has_ring_(shape.most_bytes > kSmallMessageBytes),
+      ping_pong_(shape.ping_pong),
       sources_(areas_.size()),
       gathered_(areas_.size() * kLineMessageBytes),
       first_sequence_(shape.first_sequence) {}
@@ -145,19 +152,35 @@ std::byte* SmallExchange::place_of(int rank) const {
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
 
+// Both ranks count such calls by the size of their messages, which is the same on both.
+void SmallExchange::pass_ping_pong() {
+  const bool large = part_.message_bytes > kSmallMessageBytes;
+  const PingPongPlaces& places = large ? kPingPongLargeBlocks : kPingPongBlocks;
+  const std::uint32_t call = ping_pong_calls_[large ? 1 : 0]++;
+  const std::size_t offset = places.offset + call % places.count * places.bytes;
+  const std::size_t own = (static_cast<std::size_t>(rank_) + call / places.count) % 2;
+  own_place_ = ping_pong_[own] + offset;
+  ping_pong_message_ = ping_pong_[1 - own] + offset;
+}
+
+void SmallExchange::pass_lines() {
+  place_ = line_offset(number_);
+  next_place_ = line_offset(number_ + 1);
+}
+
 // Every rank passes the blocks of all calls, of its own and of others, and so knows where each one is.
 void SmallExchange::pass_block() {
   if (!uses_ring(part_)) {
     const std::size_t bytes = has_ring_ ? kShortBlockBytes : kBlockBytes;
-    block_ = kBlocksOffset + number_ % kBlockBuffers * bytes;
-    next_block_ = kBlocksOffset + (number_ + 1) % kBlockBuffers * bytes;
+    place_ = kBlocksOffset + number_ % kBlockBuffers * bytes;
+    next_place_ = kBlocksOffset + (number_ + 1) % kBlockBuffers * bytes;
     return;
   }
   const std::size_t bytes = round_up(kLine + part_.message_bytes, kLine);
   const std::size_t place = ring_place_ + bytes > kPairRingBytes ? 0 : ring_place_;
   ring_place_ = place + bytes;
-  block_ = kRingOffset + place;
-  next_block_ = kRingOffset + ring_place_;
+  place_ = kRingOffset + place;
+  next_place_ = kRingOffset + ring_place_;
 }
 
 void SmallExchange::start(const SmallPart& part, const std::byte* input, std::byte* output, std::uint32_t signature) {
@@ -172,7 +195,13 @@ void SmallExchange::start(const SmallPart& part, const std::byte* input, std::by
   line_ = 0;
   looked_ = false;
   loaded_bytes_ = 0;
-  if (!lines()) pass_block();
+  if (plays_ping_pong(part_)) {
+    pass_ping_pong();
+    return publish();
+  }
+  ping_pong_message_ = nullptr;
+  lines() ? pass_lines() : pass_block();
+  own_place_ = own_ + place_;
   if (!published_ && find_free_buffer() == Advance::Advanced) publish();
 }
 
@@ -214,22 +243,22 @@ void SmallExchange::publish() {
   if (lines()) {
     publish_lines();
   } else {
-    std::byte* block = own_ + block_;
-    slot_fill_.begin(fills_);
-    slot_fill_.fill(copy_kernels(), block + kLine, input_, part_.message_bytes);
+    slot_fill_.begin(ping_pong_message_ != nullptr ? nullptr : &fills_);
+    slot_fill_.fill(copy_kernels(), own_place_ + kLine, input_ + part_.sent_offset, part_.message_bytes);
     slot_fill_.end(copy_kernels());
-    store_flag(block, flag_);
+    store_flag(own_place_, flag_);
   }
   told_ = true;
   published_ = true;
 }
 
 void SmallExchange::publish_lines() {
-  std::byte* line = own_ + line_offset(number_);
+  std::byte* line = own_place_;
+  const std::byte* const sent = input_ == nullptr ? nullptr : input_ + part_.sent_offset;  // null without bytes
   std::size_t done = 0;
   do {
     const std::size_t bytes = std::min(kLineData, part_.message_bytes - done);
-    copy_line(line, input_ + done, bytes);
+    copy_line(line, sent + done, bytes);
     store_flag(line + kLineData, flag_);
     done += bytes;
     line += kLine;
@@ -269,8 +298,7 @@ Advance SmallExchange::blocked() {
 // Prefetches the root's next line. A root that was here first may be calls ahead: its next line then comes while the
 // program makes its next call.
 void SmallExchange::fetch_next() const {
-  __builtin_prefetch(areas_[static_cast<std::size_t>(part_.first_source)] +
-                     (lines() ? line_offset(number_ + 1) : next_block_));
+  __builtin_prefetch(areas_[static_cast<std::size_t>(part_.first_source)] + next_place_);
 }
 
 // Takes the rank's own data while messages are on their way.
@@ -283,9 +311,8 @@ void SmallExchange::take_own() {
 
 // Takes a peer's lines.
 Advance SmallExchange::take_lines(int peer) {
-  const std::byte* const lines =
-      areas_[static_cast<std::size_t>(peer)] + line_offset(number_) + part_.first_line * kLine;
-  const std::size_t skipped = part_.own_offset - part_.first_line * kLineData;
+  const std::byte* const lines = message_of(peer) + part_.first_line * kLine;
+  const std::size_t skipped = part_.taken_offset - part_.first_line * kLineData;
   if (part_.combines_in_place) {
     sources_[static_cast<std::size_t>(peer)] = lines + skipped;
     return look(lines + kLineData, flag_);
@@ -306,9 +333,9 @@ Advance SmallExchange::take_lines(int peer) {
 }
 
 Advance SmallExchange::take_block(int peer) {
-  const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_;
+  const std::byte* block = message_of(peer);
   if (const Advance found = look(block, flag_); found != Advance::Advanced) return found;
-  const std::byte* data = block + kLine + part_.own_offset;
+  const std::byte* data = block + kLine + part_.taken_offset;
   sources_[static_cast<std::size_t>(peer)] = data;
   if (!part_.combines) copy_kernels().plain(place_of(peer), data, part_.bytes);
   return Advance::Advanced;

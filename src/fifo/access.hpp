@@ -68,6 +68,47 @@ WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::s
   return slot * fifo.slot_bytes + (fifo.next / fifo.slot_count & (parts - 1)) * part;
 }
 
+// ---- ping-pong slots ----
+
+WREATH_HOST_DEVICE inline bool is_held(const PingPongSlots& slots, std::uint32_t number) {
+  for (std::uint32_t i = 0; i < slots.count; ++i) {
+    if (slots.held[(slots.first + i) % PingPongSlots::kCount] == number) return true;
+  }
+  return false;
+}
+
+// Takes note that this rank holds the slot from now on.
+WREATH_HOST_DEVICE inline void hold(PingPongSlots& slots, std::uint32_t number) {
+  if (!slots.fills || is_held(slots, number)) return;
+  slots.held[(slots.first + slots.count) % PingPongSlots::kCount] = static_cast<std::uint8_t>(number);
+  ++slots.count;
+}
+
+// Returns the slot that this rank has held for the longest time, for a message of so many bytes; null where it has
+// none.
+WREATH_HOST_DEVICE inline std::byte* held_slot(const PingPongSlots* slots, std::size_t bytes) {
+  if (slots == nullptr || slots->count == 0 || bytes > PingPongSlots::kBytes) return nullptr;
+  return slots->data[slots->held[slots->first]];
+}
+
+// Names a place, in the header that tells of it.
+struct MessagePlace {
+  std::uint32_t region;
+  std::uint64_t offset;
+};
+
+// Returns the name of the place of the next message, which is to be published. A ping-pong slot is then the peer's.
+WREATH_HOST_DEVICE inline MessagePlace name_place(SendFifo& fifo, const std::byte* place) {
+  if (held_slot(fifo.ping_pong, 0) == place) {
+    PingPongSlots& slots = *fifo.ping_pong;
+    const std::uint32_t number = slots.held[slots.first];
+    slots.first = (slots.first + 1) % PingPongSlots::kCount;
+    --slots.count;
+    return {kPingPong, number};
+  }
+  return {fifo.staging_region, fifo.staging_offset + static_cast<std::uint64_t>(place - fifo.staging)};
+}
+
 // Points the next header at its own staging slot and returns that memory (slot_bytes). Requires has_credit() and
 // prepared staging.
 WREATH_HOST_DEVICE inline std::byte* stage(SendFifo& fifo) {
@@ -130,6 +171,14 @@ template <typename Recv>
 WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
   finish_reads();
   give_back(fifo);
+}
+
+// Holds the ping-pong slot of the message at hand, if it is in one. It comes after the last read of the message, and
+// before the header's slot is given back.
+WREATH_HOST_DEVICE inline void hold_place(RecvFifo& fifo) {
+  if (fifo.ping_pong_read < 0) return;
+  hold(*fifo.ping_pong, static_cast<std::uint32_t>(fifo.ping_pong_read));
+  fifo.ping_pong_read = -1;
 }
 
 // Returns whether the FIFO wants places ahead (RecvFifo::landings), and has as many as it takes.
@@ -204,6 +253,15 @@ WREATH_HOST_DEVICE inline Located locate_in_region(const RecvFifo& fifo, std::ui
   return {view.device != 0 ? Locating::Fetched : Locating::Found, base + offset, view.device};
 }
 
+// Finds a message in a ping-pong slot, which the producer held before.
+WREATH_HOST_DEVICE inline Located locate_ping_pong(RecvFifo& fifo, std::uint64_t number, std::uint64_t bytes) {
+  const PingPongSlots* const slots = fifo.ping_pong;
+  const bool known = slots != nullptr && number < PingPongSlots::kCount && bytes <= PingPongSlots::kBytes;
+  if (!known || is_held(*slots, static_cast<std::uint32_t>(number))) return {Locating::Invalid, nullptr};
+  fifo.ping_pong_read = static_cast<std::int32_t>(number);
+  return {Locating::Found, slots->data[number]};
+}
+
 // Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), because
 // another process may change the header meanwhile. `own` is the data in the header itself. An address in a header is
 // taken for one of this process only under same_process.
@@ -222,6 +280,7 @@ WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot,
     case kLocalAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
       return {Locating::Found, address_of(slot)};
+    case kPingPong: return locate_ping_pong(fifo, slot.offset, slot.bytes);
     default: return locate_in_region(fifo, slot.region, slot.offset, slot.bytes);
   }
 }

@@ -74,6 +74,22 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
     send_[lane] = send_end(own, peer, theirs_, lane);
     recv_[lane] = recv_end(own, peer, theirs_, lane, regions_.data());
   }
+  if (theirs_.ping_pong() == nullptr) return;
+  constexpr std::uint32_t kShare = PingPongSlots::kCount / 2;
+  for (std::uint32_t number = 0; number < PingPongSlots::kCount; ++number) {
+    std::byte* const share = first_ping_pong() / kShare == number / kShare ? own.ping_pong() : theirs_.ping_pong();
+    ping_pong_.data[number] = share + number % kShare * PingPongSlots::kBytes;
+  }
+  for (SendFifo& send : send_) send.ping_pong = &ping_pong_;
+  for (RecvFifo& recv : recv_) recv.ping_pong = &ping_pong_;
+}
+
+// The lower rank's slots have the lower numbers.
+std::uint32_t MappedLink::first_ping_pong() const { return own_.rank() < peer_ ? 0 : PingPongSlots::kCount / 2; }
+
+void MappedLink::fill_ping_pong() {
+  ping_pong_.fills = true;
+  for (std::uint32_t i = 0; i < PingPongSlots::kCount / 2; ++i) hold(ping_pong_, first_ping_pong() + i);
 }
 
 // Reads the peer's token once, because only a try shows whether this process may read the peer's memory.

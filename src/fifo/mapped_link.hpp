@@ -34,6 +34,8 @@ class MappedLink final : public Link {
 
   // Returns the peer's memory, read only. The small-message protocols and the driver use it.
   const PeerSegment& peer() const { return theirs_; }
+  // Lets this rank fill ping-pong slots from now on. Requires peer().ping_pong(), and a peer that does the same.
+  void fill_ping_pong();
   bool same_process() const { return same_process_; }
   // Returns a word whose bit i says that the peer has mapped region i of this rank's device.
   const std::uint64_t& mapped_regions() const { return theirs_.reads(own_.rank())->regions; }
@@ -49,12 +51,14 @@ class MappedLink final : public Link {
  private:
   MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs);
   void try_to_read();
+  std::uint32_t first_ping_pong() const;
 
   OwnSegment& own_;
   Rank peer_;
   PeerSegment theirs_;
   bool same_process_ = false;
   ProcessMemory process_;
+  PingPongSlots ping_pong_;
   std::vector<SendFifo> send_;
   std::vector<RecvFifo> recv_;
   std::array<RegionView, kMaximumRegions> regions_;                    // the driver reads it

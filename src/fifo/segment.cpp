@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kControlSegment = "control segment";
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 5;
+constexpr std::uint32_t kLayoutVersion = 6;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -86,7 +86,8 @@ SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.l
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
-  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
+  ping_pong = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
+  small_area = ping_pong + (ranks == 2 ? kPingPongShareBytes : 0);
   bytes = small_area + small_area_bytes(ranks);
 }
 
@@ -323,6 +324,11 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
   if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
+  if (own.ranks() == 2) {
+    const Status writes = segment.region_->let_write(layout.ping_pong, kPingPongShareBytes);
+    if (!writes) log_info("rank {}'s ping-pong slots are not used: {}", peer, writes.error().message);
+    segment.writes_ping_pong_ = static_cast<bool>(writes);
+  }
   return segment;
 }
 

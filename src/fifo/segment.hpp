@@ -1,5 +1,6 @@
 // A control segment holds all that a rank shows its peers, in memory that only this rank writes. Peers map it read
-// only. There is one for each communicator and rank, and every transport that maps memory uses it.
+// only, but for the ping-pong slots of two ranks. There is one for each communicator and rank, and every transport that
+// maps memory uses it.
 #pragma once
 
 #include <array>
@@ -56,12 +57,17 @@ struct alignas(64) Reading {
 };
 static_assert(kMaximumRegions <= 64);
 
+// Each of two ranks has half of their ping-pong slots in its segment, and then places of small messages.
+inline constexpr std::size_t kPingPongSlotsBytes = PingPongSlots::kCount / 2 * PingPongSlots::kBytes;
+inline constexpr std::size_t kPingPongShareBytes = kPingPongSlotsBytes + kSmallPingPongBytes;
+
 // Says where things are in a segment. It depends only on values that all ranks agree on.
 struct SegmentLayout {
   SegmentLayout(int ranks, const FifoShape& shape);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
   std::size_t reads_at(Rank peer) const;                         // one Reading
+  std::size_t ping_pong = 0;                                     // whole pages: this rank's share of PingPongSlots
   std::size_t small_area = 0;
   std::size_t bytes = 0;  // of the whole segment
 
@@ -108,6 +114,7 @@ class OwnSegment {
   Counter* consumed(Rank peer, std::uint16_t lane) const;
   Reading* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // small_area_bytes()
+  std::byte* ping_pong() const { return control_->data() + layout_.ping_pong; }    // kPingPongShareBytes, of two ranks
   // Makes the ring of the small area present (kPairRingBytes), which costs a load when it is. Fails with System when
   // memory is refused.
   Status make_ring();
@@ -226,6 +233,8 @@ class PeerSegment {
   const Reading* reads(Rank writer) const;
   const ProcessMemory& process() const { return prologue().process; }
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }  // small_area_bytes()
+  // Returns the peer's ping-pong slots, which this process may write; null where that was refused.
+  std::byte* ping_pong() const { return writes_ping_pong_ ? region_->data() + layout_.ping_pong : nullptr; }
   // Returns the counter that is not 0 while threads of the peer sleep and want wake().
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
@@ -238,6 +247,7 @@ class PeerSegment {
   const SegmentPrologue& prologue() const { return *reinterpret_cast<const SegmentPrologue*>(region_->data()); }
   std::shared_ptr<Region> region_;
   SegmentLayout layout_;
+  bool writes_ping_pong_ = false;
 };
 
 // Maps the region of the host that an announcement describes, or finds it in this process.

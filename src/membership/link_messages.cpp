@@ -33,6 +33,7 @@ std::string encode_link_facts(const LinkFacts& facts) {
   writer.number(static_cast<std::uint8_t>(facts.crowded));
   writer.number(static_cast<std::uint8_t>(facts.gpus));
   writer.number(facts.ring_bytes);
+  writer.number(static_cast<std::uint8_t>(facts.ping_pong));
   return writer.take_string();
 }
 
@@ -43,6 +44,7 @@ Result<LinkFacts> decode_link_facts(const std::string& body) {
   facts.crowded = reader.flag();
   facts.gpus = reader.flag();
   facts.ring_bytes = reader.number<std::uint64_t>();
+  facts.ping_pong = reader.flag();
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};
   return facts;
 }

@@ -31,6 +31,8 @@ struct LinkFacts {
   bool gpus = false;
   // The least FifoShape::ring_bytes.
   std::uint64_t ring_bytes = 0;
+  // Every rank fills ping-pong slots.
+  bool ping_pong = false;
 
   void add_wire(std::string_view name) {
     if (!name.empty()) wire = wire.empty() || wire == name ? name : kSeveralWires;
@@ -40,6 +42,7 @@ struct LinkFacts {
     crowded = crowded || theirs.crowded;
     gpus = gpus && theirs.gpus;
     ring_bytes = std::min(ring_bytes, theirs.ring_bytes);
+    ping_pong = ping_pong && theirs.ping_pong;
   }
 };
 std::string encode_link_facts(const LinkFacts& facts);

@@ -311,7 +311,8 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
 
 // Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
-  LinkFacts facts{{}, crowded, self_.device.kind == EndpointDevice::Kind::Cuda, segment_->shape().ring_bytes};
+  LinkFacts facts{
+      {}, crowded, self_.device.kind == EndpointDevice::Kind::Cuda, segment_->shape().ring_bytes, can_fill_ping_pong()};
   for (const Rank peer : wired_) facts.add_wire(transports_[static_cast<std::size_t>(peer)]);
   ControlMessage message;
   message.kind = MessageKind::Linked;
@@ -325,7 +326,14 @@ Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded
     if (!their_facts) return Error{their_facts.error().code, their_facts.error().message, peer};
     facts.add(*their_facts);
   }
+  if (facts.ping_pong) mapped(mapped_.front())->fill_ping_pong();
   return facts;
+}
+
+// The blocks of a device do not read ping-pong slots by themselves, and hold none.
+bool Links::can_fill_ping_pong() const {
+  if (!segment_->shape().ping_pong || self_.device.kind != EndpointDevice::Kind::None || mapped_.empty()) return false;
+  return mapped(mapped_.front())->peer().ping_pong() != nullptr;
 }
 
 // Returns the failure of another rank, if there is one. This rank itself lacks nothing then.

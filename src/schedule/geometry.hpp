@@ -38,6 +38,9 @@ struct Geometry {
   PartTable input;
   PartTable output;
   std::uint64_t tile = 1;  // elements of a full tile
+  // Parts of so many elements and more have tiles of large_tile.
+  std::uint64_t large_part = ~std::uint64_t{0};
+  std::uint64_t large_tile = 1;
   // The tiles of every lane. Where a part has fewer, lines do nothing.
   std::uint32_t tiles = 0;
   std::uint32_t data_lanes = 1;
@@ -55,9 +58,12 @@ struct Geometry {
     const std::uint64_t stride = data_lanes == 1 ? whole.count : share(whole.count);
     const std::uint64_t share_first = smaller(data_lane * stride, whole.count);
     const std::uint64_t share_end = smaller(share_first + stride, whole.count);
-    const std::uint64_t first = smaller(share_first + tile_index * tile, share_end);
-    return {whole.first + first, smaller(first + tile, share_end) - first};
+    const std::uint64_t full = tile_of(whole.count);
+    const std::uint64_t first = smaller(share_first + tile_index * full, share_end);
+    return {whole.first + first, smaller(first + full, share_end) - first};
   }
+  // Returns the elements of a full tile of a part with so many elements.
+  constexpr std::uint64_t tile_of(std::uint64_t count) const { return count < large_part ? tile : large_tile; }
   // Returns the number of elements of (part, data lane) in all tiles.
   constexpr std::uint64_t elements(Buffer buffer, std::uint32_t part, std::uint32_t data_lane) const {
     const std::uint64_t count = (buffer == Buffer::Output ? output : input).part(part).count;

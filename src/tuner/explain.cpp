@@ -135,7 +135,9 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   context.crowded = question.ranks > cores_of(question);
   context.gpus = question.device;
   const std::size_t ring = ring_bytes(question.ranks, Overrides().slot_count * kLargestTile);
-  context.small = small_limits(question.ranks, ring);
+  const bool shared_memory = context.all_mapped() && !question.device;
+  context.ping_pong = shared_memory && fills_ping_pong(cpu_vendor(), question.ranks);
+  context.small = small_limits(question.ranks, ring, context.ping_pong);
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;
   auto measured = MeasuredRules::of(known, question.reproducible);
@@ -146,7 +148,8 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   if (choice.algorithm == nullptr) return no_row(context, query);
   const Explainer explainer(question, known);
   PlanExplanation explanation;
-  if (context.all_mapped() && !question.device) explanation.ring_bytes = ring;
+  if (shared_memory) explanation.ring_bytes = ring;
+  explanation.ping_pong = context.ping_pong;
   explanation.chosen = explainer.candidate(choice);
   explanation.tuned = measured_rule(context, query) != nullptr;
   explanation.limit_us = limit_us(question, known);

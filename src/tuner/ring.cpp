@@ -31,10 +31,17 @@ std::size_t ring_bytes(int ranks_of_host, std::size_t slots_bytes) noexcept {
   return ring_bytes(near_cache_bytes(), ranks_of_host - 1, slots_bytes);
 }
 
-SmallLimits small_limits(int ranks, std::size_t ring_bytes) noexcept {
-  if (ranks != 2 || ring_bytes <= kLeastRingBytes) return {};
+bool fills_ping_pong(std::string_view vendor, int ranks_of_host) noexcept {
+  return vendor == "GenuineIntel" && ranks_of_host == 2 && ranks_of_host <= cores_of_ranks();
+}
+
+SmallLimits small_limits(int ranks, std::size_t ring_bytes, bool ping_pong) noexcept {
+  SmallLimits limits;
   static_assert(SmallLimits().sum_bytes == kSmallMessageBytes);
-  return {kPairMessageBytes, kPairMessageBytes};
+  const bool wide = ranks == 2 && ring_bytes > kLeastRingBytes;
+  if (wide) limits.rooted_bytes = kPairMessageBytes;
+  if (wide || ping_pong) limits.sum_bytes = limits.block_bytes = kPairMessageBytes;
+  return limits;
 }
 
 }  // namespace wreath

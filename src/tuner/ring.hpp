@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "src/tuner/tuner.hpp"
 
@@ -20,8 +21,14 @@ std::size_t ring_bytes(std::uint64_t near_cache_bytes, int peers, std::size_t sl
 // have the smallest ring.
 std::size_t ring_bytes(int ranks_of_host, std::size_t slots_bytes) noexcept;
 
-// Returns the limits of the path of small messages, where no rank has a smaller ring. Two ranks with a wide ring send
-// larger messages by that path, whose blocks have a ring of the same width.
-SmallLimits small_limits(int ranks, std::size_t ring_bytes) noexcept;
+// Returns whether ranks fill ping-pong slots (PingPongSlots) on a processor of this maker, where so many run on the
+// host: two with a core each. An Intel core that reads what another one has just written takes the lines over, and may
+// then write there at once. Ranks that share cores have the lines in their own cache anyway.
+bool fills_ping_pong(std::string_view vendor, int ranks_of_host) noexcept;
+
+// Returns the limits of the path of small messages, where no rank has a smaller ring, and all fill ping-pong slots or
+// not. Two ranks with a wide ring send larger messages by that path, whose blocks have a ring of the same width. With
+// ping-pong slots they do so where both send.
+SmallLimits small_limits(int ranks, std::size_t ring_bytes, bool ping_pong) noexcept;
 
 }  // namespace wreath

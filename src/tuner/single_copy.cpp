@@ -16,6 +16,12 @@ constexpr SingleCopyRule kIntel[] = {
     {Collective::Exchange, 64 * kKiB, 4 * kMiB},
 };
 
+// Smaller calls take ping-pong slots.
+constexpr SingleCopyRule kIntelPingPong[] = {
+    {Collective::AllToAll, 64 * kKiB, 8 * kMiB, kLeastPingPongCopyBytes},
+    {Collective::Exchange, 64 * kKiB, 4 * kMiB, 256 * kKiB + 1},
+};
+
 }  // namespace
 
 SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept {
@@ -23,7 +29,9 @@ SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ra
   single_copy.automatic_ = true;
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s. Ranks that share a core fill
   // slots in its own cache, and the kernel lets threads of a process wait for each other when both read its memory.
-  if (vendor == "GenuineIntel" && !ranks.crowded && !ranks.share_a_process) single_copy.rules_ = kIntel;
+  if (vendor == "GenuineIntel" && !ranks.crowded && !ranks.share_a_process) {
+    single_copy.rules_ = ranks.ping_pong ? kIntelPingPong : kIntel;
+  }
   return single_copy;
 }
 
@@ -38,7 +46,8 @@ std::size_t SingleCopy::message_bytes(const SingleCopyCall& call) const noexcept
   if (rules_.empty()) return message_bytes_;
   const auto rule = std::find_if(rules_.begin(), rules_.end(),
                                  [&](const SingleCopyRule& each) { return each.collective == call.collective; });
-  return rule == rules_.end() || call.bytes > rule->call_bytes || call.sends_only ? 0 : rule->message_bytes;
+  if (rule == rules_.end() || call.sends_only) return 0;
+  return call.bytes < rule->least_bytes || call.bytes > rule->call_bytes ? 0 : rule->message_bytes;
 }
 
 }  // namespace wreath

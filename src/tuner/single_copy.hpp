@@ -10,12 +10,16 @@
 
 namespace wreath {
 
-// Is for messages of at least `message_bytes` in calls of at most `call_bytes`.
+// Is for messages of at least `message_bytes`, in calls of at least `least_bytes` and at most `call_bytes`.
 struct SingleCopyRule {
   Collective collective;
   std::size_t message_bytes;
   std::size_t call_bytes;
+  std::size_t least_bytes = 0;
 };
+
+// Two ranks that fill ping-pong slots read no messages of a smaller all_to_all so: slots are as fast or faster.
+inline constexpr std::size_t kLeastPingPongCopyBytes = std::size_t{1} << 20;
 
 struct SingleCopyCall {
   Collective collective;
@@ -30,6 +34,7 @@ struct SingleCopyCall {
 struct RanksOfHost {
   bool crowded = false;          // there are fewer cores than ranks
   bool share_a_process = false;  // some are threads of one process
+  bool ping_pong = false;        // there are two, which fill ping-pong slots
 };
 
 // Smaller messages of a device's memory are staged: their sender need not wait.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/tuner/rules.hpp"
+#include "src/tuner/single_copy.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
@@ -53,7 +54,8 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
   const bool sums = query.collective == Collective::AllReduce;
   const std::string_view same = sums ? "one_shot" : "direct";
-  const std::size_t most = sums ? context.small.sum_bytes : context.small.block_bytes;
+  const std::size_t others = has_root(query.collective) ? context.small.rooted_bytes : context.small.block_bytes;
+  const std::size_t most = sums ? context.small.sum_bytes : others;
   return row != nullptr && row->name == same && small_bytes(context, query) <= most;
 }
 
@@ -64,6 +66,13 @@ int lanes_of_gpus(const Query& query, bool row_of_rule) {
   constexpr std::size_t kLaneBytes = std::size_t{512} << 10;
   const std::size_t most = row_of_rule ? 5 : 3;
   return static_cast<int>(std::clamp<std::size_t>(query.bytes / kLaneBytes, 1, most));
+}
+
+// Returns whether tiles should fit ping-pong slots. Where only one rank sends, none comes back to be filled, and
+// smaller tiles would let it be fewer bytes ahead. Large calls of all_to_all are copied by the kernel.
+bool plays_ping_pong(const TunerContext& context, const Query& query) {
+  if (!context.ping_pong || has_root(query.collective)) return false;
+  return query.collective != Collective::AllToAll || query.bytes < kLeastPingPongCopyBytes;
 }
 
 }  // namespace
@@ -106,7 +115,9 @@ Choice choose(const TunerContext& context, const Query& query) {
     choice.data_lanes = lanes_of_gpus(query, row_of_rule);
   }
   if (context.data_lanes > 0) choice.data_lanes = context.data_lanes;
-  std::size_t tile = measured != nullptr && measured->tile_bytes > 0 ? measured->tile_bytes : rule.tile_bytes;
+  std::size_t tile =
+      plays_ping_pong(context, query) ? std::min(rule.tile_bytes, context.largest_tile()) : rule.tile_bytes;
+  if (measured != nullptr && measured->tile_bytes > 0) tile = measured->tile_bytes;
   if (context.tile_bytes > 0) tile = context.tile_bytes;
   choice.tile_bytes = std::min(tile, context.slot_bytes);
   choice.small = serves_small(context, query, choice.algorithm);

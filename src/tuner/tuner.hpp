@@ -1,6 +1,7 @@
 // Chooses algorithm, data lanes and tile for a call, from what all ranks know to be equal.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,14 +11,16 @@
 
 #include "src/tuner/measured.hpp"
 #include "wreath/algorithm.hpp"
+#include "wreath/fifo.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
-// Holds the largest messages of the path of small messages: of an all_reduce, and of other calls, whose larger blocks
-// go through FIFOs.
+// Holds the largest messages of the path of small messages: of an all_reduce, of calls with a root, and of others.
+// Larger ones go through FIFOs.
 struct SmallLimits {
   std::size_t sum_bytes = std::size_t{16} << 10;
+  std::size_t rooted_bytes = std::size_t{6} << 10;
   std::size_t block_bytes = std::size_t{6} << 10;
 };
 
@@ -41,8 +44,12 @@ struct TunerContext {
   // Is true where every rank uses a GPU.
   bool gpus = false;
   SmallLimits small = {};
+  // Is true where both of two ranks fill ping-pong slots.
+  bool ping_pong = false;
 
   bool all_mapped() const { return wire.empty(); }
+  // Returns the largest tile that finds a place in any slot.
+  std::size_t largest_tile() const { return ping_pong ? std::min(slot_bytes, PingPongSlots::kBytes) : slot_bytes; }
 };
 
 // Communicators that have the room have tiles of so many bytes.

@@ -199,6 +199,7 @@ Status LaneGrid::make_image() {
 DeviceSendFifo LaneGrid::send_end(std::size_t i) const {
   DeviceSendFifo send{*plan_->targets[i]};
   send.single_copy = false;
+  send.ping_pong = nullptr;
   const Rank peer = plan_->lowered.targets[i].peer;
   send.read_by_adapter = adapters_.reach(peer);
   if (const MappedLink* const memory = links_.link(peer)->mapped(); memory != nullptr) {
@@ -219,6 +220,7 @@ DeviceRecvFifo LaneGrid::recv_end(std::size_t i) {
   recv.pulls_local = &device_ != &host_device();
   recv.process = nullptr;
   recv.landing = nullptr;
+  recv.ping_pong = nullptr;
   return recv;
 }
 
@@ -431,6 +433,8 @@ Status LaneGrid::pull() {
     const Located located = locate(source, slot);
     if (located.data == nullptr || slot.bytes > slot_bytes_) continue;  // too long: a fault
     WREATH_TRY(pull_message(i, source, slot, located));
+    // The data of a ping-pong slot has been copied.
+    hold_place(source);
   }
   return {};
 }

@@ -75,8 +75,8 @@ WREATH_HOST_DEVICE inline bool blocks_reach(const DeviceRecvFifo& fifo, const De
 // Does the same as locate() of the host. Unmapped also means that the host was asked for the message.
 WREATH_HOST_DEVICE inline Located locate(DeviceRecvFifo& fifo, const SlotHeader& slot, const std::byte* own) {
   const bool in_header = (slot.flags & kSlotInline) != 0;
-  const bool of_host =
-      slot.region == kPeerAddress || (slot.region == kLocalAddress && fifo.same_process && fifo.pulls_local);
+  const bool of_host = slot.region == kPeerAddress || slot.region == kPingPong ||
+                       (slot.region == kLocalAddress && fifo.same_process && fifo.pulls_local);
   if (!in_header && of_host) return locate_pulled(fifo);
   const Located found = locate(static_cast<RecvFifo&>(fifo), slot, own);
   if (found.state != Locating::Fetched) return found;

@@ -124,8 +124,8 @@ class BlockProcessor {
   WREATH_HOST_DEVICE void copy(std::byte* target, const std::byte* source, std::size_t bytes) {
     run({BlockWork::Kind::Copy, Form::Data, target, &source, 1, Operands{}, bytes});
   }
-  WREATH_HOST_DEVICE std::size_t begin_slot(SendFifo& fifo, std::size_t bytes) {
-    return staging_place(fifo, bytes, kLeastRingBytes);
+  WREATH_HOST_DEVICE std::byte* begin_slot(SendFifo& fifo, std::size_t bytes) {
+    return fifo.staging + staging_place(fifo, bytes, kLeastRingBytes);
   }
   WREATH_HOST_DEVICE void end_slot() {}
   WREATH_HOST_DEVICE void fill(std::byte* slot, const std::byte* source, std::size_t bytes) {

@@ -75,7 +75,7 @@ class World {
                 {call.sends ? message.to : message.from, DataType::Uint8, message.bytes, own.memory.back().data(), 0});
       }
       check_messages(own.messages, rank).value();
-      plan_exchange(own.messages, rank, n, kTileBytes, own.plan);
+      plan_exchange(own.messages, rank, n, {kTileBytes}, own.plan);
       links_.bind(rank, own.plan.bound);
       OperationState state;
       state.geometry = own.plan.geometry;
@@ -147,7 +147,7 @@ ExchangeMessage message(Rank peer, std::size_t first, std::size_t count, DataTyp
 TEST(Exchange, DoesAPairsMessagesOneAfterTheOther) {
   const ExchangeMessages messages{{message(2, 0, 10), message(1, 20, 300), message(2, 400, 50)}, {message(1, 600, 7)}};
   ExchangePlan plan;
-  plan_exchange(messages, 0, 3, kTileBytes, plan);
+  plan_exchange(messages, 0, 3, {kTileBytes}, plan);
   const Lowered& lowered = plan.bound.lowered;
   ASSERT_EQ(lowered.lanes.size(), 3u);
   EXPECT_EQ(lowered.targets, (std::vector<FifoEnd>{{1, kExchangeLane}, {2, kExchangeLane}}));
@@ -156,6 +156,19 @@ TEST(Exchange, DoesAPairsMessagesOneAfterTheOther) {
   EXPECT_TRUE(lowered.step_major);
   EXPECT_EQ(plan.geometry.tiles, 3u);
   EXPECT_EQ(plan.geometry.input.part(1).first, 20u);
+}
+
+// Both ends of a message know its size, and nothing else of each other's calls.
+TEST(Exchange, CutsLargeMessagesIntoLargerTiles) {
+  const ExchangeMessages messages{{message(1, 0, 299), message(1, 299, 300)}, {message(1, 600, 310)}};
+  ExchangePlan plan;
+  plan_exchange(messages, 0, 2, {kTileBytes, 2 * kTileBytes, 300}, plan);
+  const Geometry& geometry = plan.geometry;
+  EXPECT_EQ(geometry.range(Buffer::Input, 0, 0, 1).count, kTileBytes);
+  EXPECT_EQ(geometry.range(Buffer::Input, 1, 0, 1).first, 299 + 2 * kTileBytes);
+  EXPECT_EQ(geometry.range(Buffer::Input, 1, 0, 1).count, 300 - 2 * kTileBytes);
+  EXPECT_EQ(geometry.range(Buffer::Output, 0, 0, 1).count, 310 - 2 * kTileBytes);
+  EXPECT_EQ(geometry.tiles, 3u);
 }
 
 TEST(Exchange, RefusesMessagesToItselfThatDoNotMatch) {

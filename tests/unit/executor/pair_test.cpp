@@ -75,6 +75,29 @@ TEST_F(Pair, MessagesOfEverySizeArriveInOrder) {
   }
 }
 
+TEST_F(Pair, PingPongSlotsAreFilledAndHeldByTheReader) {
+  std::vector<std::byte> memory(2 * PingPongSlots::kBytes);
+  PingPongSlots ours{.data = {memory.data(), memory.data() + PingPongSlots::kBytes}, .fills = true};
+  PingPongSlots theirs = ours;
+  hold(ours, 1);
+  out_.ping_pong = &ours;
+  in_.ping_pong = &theirs;
+  const auto data = data_of(100, 1);
+  publish_it(data, 10);
+  EXPECT_EQ(ours.count, 0U);
+  std::vector<std::byte> got(100);
+  ASSERT_EQ(take_it(got, 10), Advance::Done);
+  EXPECT_EQ(got, data);
+  EXPECT_EQ(std::vector<std::byte>(ours.data[1], ours.data[1] + 100), data);
+  EXPECT_EQ(held_slot(&theirs, 100), ours.data[1]);
+  // No slot is left: the next message is staged.
+  publish_it(data, 11);
+  std::fill(got.begin(), got.end(), std::byte{0});
+  ASSERT_EQ(take_it(got, 11), Advance::Done);
+  EXPECT_EQ(got, data);
+  EXPECT_EQ(theirs.count, 1U);
+}
+
 TEST_F(Pair, WhatIsNotExpectedStaysWhereItIs) {
   const auto data = data_of(100, 1);
   publish_it(data, 10);

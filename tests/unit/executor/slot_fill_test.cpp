@@ -90,10 +90,12 @@ TEST(SlotFill, SizesHaveHistoriesOfTheirOwn) {
 
 // Returns how many bytes of the slots messages of that size use. Each of them must lie in its own slot.
 std::size_t bytes_in_use(SendFifo fifo, std::size_t bytes) {
+  std::vector<std::byte> staging(std::size_t{fifo.slot_count} * fifo.slot_bytes);
+  fifo.staging = staging.data();
   std::set<std::size_t> places;
   for (int i = 0; i < 5'000; ++i, ++fifo.next) {
     SlotFill fill;
-    const std::size_t place = fill.begin(fifo, bytes);
+    const std::size_t place = static_cast<std::size_t>(fill.begin(fifo, bytes) - fifo.staging);
     EXPECT_EQ(place / fifo.slot_bytes, fifo.next % fifo.slot_count);
     EXPECT_EQ((place + bytes - 1) / fifo.slot_bytes, fifo.next % fifo.slot_count);
     places.insert(place);
@@ -138,7 +140,7 @@ void fill_by(bool past) {
   const std::vector<std::byte> source(50'001, static_cast<std::byte>(past ? 3 : 5));
   std::vector<std::byte> slot(source.size());
   SlotFill fill;
-  fill.begin(history);
+  fill.begin(&history);
   fill.fill(kernels, slot.data(), source.data(), 20'000);
   fill.fill(kernels, slot.data() + 20'000, source.data() + 20'000, 30'001);
   EXPECT_EQ(copy_counts().fences, 0);
@@ -163,7 +165,7 @@ TEST(SlotFill, WhatCannotBeTimedIsPlainAndNotCounted) {
   const std::vector<std::byte> source(kLeastTimedFillBytes - 1);
   std::vector<std::byte> slot(source.size());
   SlotFill fill;
-  fill.begin(history);
+  fill.begin(&history);
   fill.fill(kernels, slot.data(), source.data(), slot.size());
   fill.end(kernels);
   EXPECT_EQ(copy_counts().plain, 1);

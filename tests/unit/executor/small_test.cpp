@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
+#include <set>
 
 namespace wreath {
 namespace {
@@ -13,7 +15,11 @@ namespace {
 constexpr std::uint32_t kBeforeTheWrap = 0xFFFF'FFFBU;
 
 struct Small {
-  explicit Small(int ranks, const SmallShape& shape = {}) {
+  explicit Small(int ranks, SmallShape shape = {}, bool ping_pong = false) {
+    for (std::size_t i = 0; ping_pong && i < places.size(); ++i) {
+      places[i].resize(kSmallPingPongBytes + 64);
+      shape.ping_pong[i] = aligned(places[i]);
+    }
     for (int rank = 0; rank < ranks; ++rank) areas.emplace_back(small_area_bytes(ranks) + 64);
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<const std::byte*> seen;
@@ -25,6 +31,7 @@ struct Small {
     return area.data() + (64 - reinterpret_cast<std::uintptr_t>(area.data()) % 64) % 64;
   }
   std::vector<std::vector<std::byte>> areas;
+  std::array<std::vector<std::byte>, 2> places;  // of ping-pong
   std::vector<SmallExchange> exchanges;
 };
 
@@ -88,8 +95,8 @@ float expected(const Case& test, std::size_t call, int rank, int ranks, std::siz
 // Advances ranks in a random order through `cases`, each as far ahead of the others as the protocol permits.
 class Walk {
  public:
-  Walk(int ranks, std::vector<Case> cases, const SmallShape& shape)
-      : cases_(std::move(cases)), small_(ranks, shape), ranks_(static_cast<std::size_t>(ranks)) {}
+  Walk(int ranks, std::vector<Case> cases, const SmallShape& shape, bool ping_pong = false)
+      : cases_(std::move(cases)), small_(ranks, shape, ping_pong), ranks_(static_cast<std::size_t>(ranks)) {}
 
   void run(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -181,6 +188,48 @@ TEST(SmallExchange, LargerMessagesOfTwoRanksMeanWhatTheySay) {
     walk.run(seed);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST(SmallExchange, PingPongMeansTheSame) {
+  std::mt19937 random(5);
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    for (const std::size_t most : {kSmallMessageBytes, kPairMessageBytes}) {
+      Walk walk(2, mixed_cases(2, most, random), {most, kBeforeTheWrap, {}}, true);
+      walk.run(seed);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Returns where rank 0's block of that size lies after each of some calls in which both ranks send.
+std::vector<const std::byte*> ping_pong_places(std::size_t bytes) {
+  Small small(2, {}, true);
+  std::vector<const std::byte*> places;
+  for (std::size_t call = 0; call < 8; ++call) {
+    const Case test{Collective::AllGather, 0, bytes / sizeof(float)};
+    const std::vector<float> inputs[2] = {std::vector<float>(test.count, 1000.0F + static_cast<float>(call)),
+                                          std::vector<float>(test.count, 2.0F)};
+    std::vector<float> outputs[2] = {std::vector<float>(2 * test.count), std::vector<float>(2 * test.count)};
+    for (std::size_t rank : {0U, 1U}) small.exchanges[rank].start(call_of(test, inputs[rank], outputs[rank]), 5);
+    for (std::size_t rank : {0U, 1U}) EXPECT_EQ(small.exchanges[rank].run(), Advance::Done);
+    const auto* const data = reinterpret_cast<const std::byte*>(inputs[0].data());
+    for (const auto& memory : small.places) {
+      const auto found = std::search(memory.begin(), memory.end(), data, data + bytes);
+      if (found != memory.end()) places.push_back(&*found);
+    }
+  }
+  return places;
+}
+
+TEST(SmallExchange, ARankWritesWhereItHasReadLast) {
+  const std::vector<const std::byte*> places = ping_pong_places(4096);
+  ASSERT_EQ(places.size(), 8U);
+  EXPECT_NE(places[0], places[1]);
+  for (std::size_t i = 2; i < places.size(); ++i) EXPECT_EQ(places[i], places[i - 2]) << i;
+  const std::vector<const std::byte*> large = ping_pong_places(kPairMessageBytes);
+  ASSERT_EQ(large.size(), 8U);
+  EXPECT_EQ(std::set<const std::byte*>(large.begin(), large.end()).size(), 4U) << "two of each rank";
+  for (std::size_t i = 4; i < large.size(); ++i) EXPECT_EQ(large[i], large[i - 4]) << i;
 }
 
 // Sends broadcasts of rank 0 until that rank must wait for rank 1, which reads none. Returns the places of their blocks

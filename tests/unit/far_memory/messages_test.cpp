@@ -59,7 +59,9 @@ struct Mover {
     far::tell_of("fill");
     moved = {from};
   }
-  std::size_t begin_slot(SendFifo& fifo, std::size_t bytes) { return staging_place(fifo, bytes, kLeastRingBytes); }
+  std::byte* begin_slot(SendFifo& fifo, std::size_t bytes) {
+    return fifo.staging + staging_place(fifo, bytes, kLeastRingBytes);
+  }
   void end_slot() {}
 
   const std::byte* sources[kPeers + 1] = {};

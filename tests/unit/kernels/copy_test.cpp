@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -23,14 +24,19 @@ void expect_copies(CopyKernel copy, std::size_t bytes, std::size_t target_offset
   ASSERT_EQ(actual, expected) << bytes << " bytes, target + " << target_offset << ", source + " << source_offset;
 }
 
-class EachCopy : public testing::TestWithParam<CopyKernel CopyKernels::*> {};
+using EachCopyParam = std::tuple<const char*, CopyKernel CopyKernels::*>;
+class EachCopy : public testing::TestWithParam<EachCopyParam> {
+ protected:
+  static CopyKernel copy() { return copy_kernels_of(std::get<0>(GetParam())).*std::get<1>(GetParam()); }
+};
 
 TEST_P(EachCopy, MovesExactlyItsBytes) {
-  const CopyKernel copy = copy_kernels().*GetParam();
+  const CopyKernel copy = EachCopy::copy();
   for (std::size_t bytes = 0; bytes <= 700; ++bytes) {
     ASSERT_NO_FATAL_FAILURE(expect_copies(copy, bytes, bytes % 67, bytes % 13));
   }
-  for (const std::size_t bytes : {1023u, 1024u, 1025u, 4096u, 65537u, 1u << 20}) {
+  for (const std::size_t bytes :
+       {1023u, 1024u, 1025u, 4096u, 65535u, 65536u, 65537u, 81920u, 131072u, 131073u, 1u << 20}) {
     for (const std::size_t offset : {0u, 1u, 63u, 64u}) {
       ASSERT_NO_FATAL_FAILURE(expect_copies(copy, bytes, offset, 0));
       ASSERT_NO_FATAL_FAILURE(expect_copies(copy, bytes, 0, offset));
@@ -39,7 +45,7 @@ TEST_P(EachCopy, MovesExactlyItsBytes) {
 }
 
 TEST_P(EachCopy, TouchesNoByteBeyondItsBuffers) {
-  const CopyKernel copy = copy_kernels().*GetParam();
+  const CopyKernel copy = EachCopy::copy();
   for (const test::Wall wall : {test::Wall::Before, test::Wall::After}) {
     for (std::size_t bytes = 0; bytes <= 700; ++bytes) {
       const test::WalledMemory source(bytes, wall);
@@ -52,7 +58,9 @@ TEST_P(EachCopy, TouchesNoByteBeyondItsBuffers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Copy, EachCopy,
-                         testing::Values(&CopyKernels::plain, &CopyKernels::fill, &CopyKernels::stream));
+                         testing::Combine(testing::Values("GenuineIntel", "AuthenticAMD"),
+                                          testing::Values(&CopyKernels::plain, &CopyKernels::fill,
+                                                          &CopyKernels::stream)));
 
 }  // namespace
 }  // namespace wreath::copying

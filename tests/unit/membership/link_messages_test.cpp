@@ -54,6 +54,14 @@ TEST(LinkMessages, AllHaveTheSmallestRing) {
   EXPECT_EQ(all.ring_bytes, 1U << 18);
 }
 
+TEST(LinkMessages, AllFillPingPongSlotsIfEachDoes) {
+  LinkFacts all{"", false, true, 0, true};
+  all.add(decode_link_facts(encode_link_facts({"", false, true, 0, true})).value());
+  EXPECT_TRUE(all.ping_pong);
+  all.add({"", false, true, 0, false});
+  EXPECT_FALSE(all.ping_pong);
+}
+
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});

@@ -27,7 +27,8 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
         TunerContext context = plain_context(ranks, asked.wire, true);
         context.crowded = asked.wire.empty() && ranks > usable_cores();
-        context.small = small_limits(ranks, explained.ring_bytes);
+        context.ping_pong = explained.ping_pong;
+        context.small = small_limits(ranks, explained.ring_bytes, explained.ping_pong);
         EXPECT_EQ(explained.ring_bytes > 0, asked.wire.empty());
         const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);

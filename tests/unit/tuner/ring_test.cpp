@@ -38,12 +38,30 @@ TEST(Ring, IsSmallWhereItsLinesWouldNotLeaveTheCache) {
 TEST(Ring, IsSmallWhereRanksShareCores) { EXPECT_EQ(ring_bytes(100'000, kSlots), kLeastRingBytes); }
 
 TEST(Ring, LetsTwoRanksSendLargerMessagesByTheSmallPath) {
-  EXPECT_EQ(small_limits(2, kMebi).sum_bytes, kPairMessageBytes);
-  EXPECT_EQ(small_limits(2, kMebi).block_bytes, kPairMessageBytes);
-  for (const SmallLimits limits : {small_limits(2, kLeastRingBytes), small_limits(2, 0), small_limits(3, kMebi)}) {
+  const SmallLimits wide = small_limits(2, kMebi, false);
+  EXPECT_EQ(wide.sum_bytes, kPairMessageBytes);
+  EXPECT_EQ(wide.block_bytes, kPairMessageBytes);
+  EXPECT_EQ(wide.rooted_bytes, kPairMessageBytes);
+  for (const SmallLimits limits :
+       {small_limits(2, kLeastRingBytes, false), small_limits(2, 0, false), small_limits(3, kMebi, false)}) {
     EXPECT_EQ(limits.sum_bytes, kSmallMessageBytes);
     EXPECT_LT(limits.block_bytes, kSmallMessageBytes);
+    EXPECT_LT(limits.rooted_bytes, kSmallMessageBytes);
   }
+}
+
+TEST(PingPong, LetsRanksThatBothSendDoSoByTheSmallPath) {
+  const SmallLimits limits = small_limits(2, kLeastRingBytes, true);
+  EXPECT_EQ(limits.sum_bytes, kPairMessageBytes);
+  EXPECT_EQ(limits.block_bytes, kPairMessageBytes);
+  EXPECT_LT(limits.rooted_bytes, kSmallMessageBytes);
+}
+
+TEST(PingPong, IsForTwoRanksWithACoreEachOnAnIntel) {
+  EXPECT_EQ(fills_ping_pong("GenuineIntel", 2), cores_of_ranks() >= 2);
+  EXPECT_FALSE(fills_ping_pong("GenuineIntel", 3));
+  EXPECT_FALSE(fills_ping_pong("AuthenticAMD", 2));
+  EXPECT_FALSE(fills_ping_pong("", 2));
 }
 
 }  // namespace
