@@ -54,7 +54,8 @@ Error staging_error() {
 TEST(Limits, OfFileSizeAreErrors) {
   expect_refusal(RLIMIT_FSIZE, 4096, "RLIMIT_FSIZE", [] { return allocate_error(1 << 20); });
   expect_refusal(RLIMIT_FSIZE, 4096, "control segment", [] { return segment_error(true); });
-  expect_refusal(RLIMIT_FSIZE, 3 << 20, "staging memory", [] { return staging_error(); });
+  const std::size_t segment_bytes = SegmentLayout(2, kShape).bytes + 4096;
+  expect_refusal(RLIMIT_FSIZE, segment_bytes, "staging memory", [] { return staging_error(); });
 }
 
 TEST(Limits, OfDescriptorsAreErrors) {
