@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -107,7 +109,25 @@ TEST(ShmProcesses, StayReadableWhenThePeerIsKilled) {
   end.link->mapped()->wake();
 }
 
-TEST(ShmProcesses, MapAPeersMemoryReadOnly) {
+struct Mapping {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  std::string access;
+};
+
+Mapping mapping_of(const void* data) {
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapping mapping;
+    char dash = 0;
+    std::istringstream(line) >> std::hex >> mapping.begin >> dash >> mapping.end >> mapping.access;
+    if (mapping.begin <= at && at < mapping.end) return mapping;
+  }
+  return {};
+}
+
+TEST(ShmProcesses, MapAPeersMemoryReadOnlyButForPingPongSlots) {
   auto [child, socket] = start_peer([](Fd theirs) {
     End end(1, std::move(theirs));
     prepare_and_announce(end);
@@ -116,13 +136,15 @@ TEST(ShmProcesses, MapAPeersMemoryReadOnly) {
   {
     End end(0, std::move(socket));
     prepare_and_announce(end);
-    std::ifstream maps("/proc/self/maps");
-    int foreign = 0;
-    for (std::string line; std::getline(maps, line);) {
-      const bool read_only = line.find(" r--s ") != std::string::npos;
-      foreign += read_only && line.find("memfd:wreath") != std::string::npos ? 1 : 0;
-    }
-    EXPECT_EQ(foreign, 2);  // the peer's segment and its staging
+    const PeerSegment& peer = end.link->mapped()->peer();
+    EXPECT_EQ(mapping_of(peer.slots(0, 0)).access, "r--s");
+    EXPECT_EQ(mapping_of(peer.small_area()).access, "r--s");
+    EXPECT_EQ(mapping_of(end.recv().regions[1].base).access, "r--s") << "staging";
+    const Mapping both = mapping_of(peer.ping_pong());
+    EXPECT_EQ(both.access, "rw-s");
+    EXPECT_EQ(both.begin, reinterpret_cast<std::uintptr_t>(peer.ping_pong()));
+    EXPECT_EQ(both.end - both.begin, kPingPongShareBytes);
+    EXPECT_EQ(mapping_of(end.segment->small_area()).access, "rw-s") << "the own one";
   }
   expect_success(child);
   EXPECT_EQ(mapped_memfds(), 0);
