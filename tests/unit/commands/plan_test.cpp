@@ -66,6 +66,7 @@ TEST(PlanCommand, ExplainsWhatIsChosenAndWhyNotTheOthers) {
   const Outcome json = run_command("plan explain broadcast 1M --ranks 8 --transport tcp --tuning none --json");
   EXPECT_EQ(json.exit_code, 0);
   EXPECT_NE(json.text.find("\"algorithm\": \"chain\""), std::string::npos) << json.text;
+  EXPECT_NE(json.text.find("\"ping_pong\": false"), std::string::npos) << json.text;
   EXPECT_NE(json.text.find("\"small\": false"), std::string::npos) << json.text;
 }
 
