@@ -18,6 +18,32 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+struct PlainStore {
+  template <class V, class D>
+  HWY_INLINE void operator()(V vector, D d, std::uint8_t* target) const {
+    hn::StoreU(vector, d, target);
+  }
+};
+struct StorePastCaches {
+  template <class V, class D>
+  HWY_INLINE void operator()(V vector, D d, std::uint8_t* target) const {
+    hn::Stream(vector, d, target);
+  }
+};
+
+// Copies four vectors that lie so many bytes apart. All loads come before the stores.
+template <class D, class Store>
+HWY_INLINE void copy_four(D d, std::uint8_t* target, const std::uint8_t* source, std::size_t apart, Store store) {
+  const auto a = hn::LoadU(d, source);
+  const auto b = hn::LoadU(d, source + apart);
+  const auto c = hn::LoadU(d, source + 2 * apart);
+  const auto e = hn::LoadU(d, source + 3 * apart);
+  store(a, d, target);
+  store(b, d, target + apart);
+  store(c, d, target + 2 * apart);
+  store(e, d, target + 3 * apart);
+}
+
 // Copies by non-temporal stores of whole vectors. The ends, up to the target's alignment, are plain.
 void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
@@ -28,16 +54,7 @@ void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::si
   auto* target = reinterpret_cast<std::uint8_t*>(target_bytes);
   const auto* source = reinterpret_cast<const std::uint8_t*>(source_bytes);
   std::size_t at = head;
-  for (; at + 4 * lanes <= bytes; at += 4 * lanes) {
-    const auto a = hn::LoadU(d, source + at);
-    const auto b = hn::LoadU(d, source + at + lanes);
-    const auto c = hn::LoadU(d, source + at + 2 * lanes);
-    const auto e = hn::LoadU(d, source + at + 3 * lanes);
-    hn::Stream(a, d, target + at);
-    hn::Stream(b, d, target + at + lanes);
-    hn::Stream(c, d, target + at + 2 * lanes);
-    hn::Stream(e, d, target + at + 3 * lanes);
-  }
+  for (; at + 4 * lanes <= bytes; at += 4 * lanes) copy_four(d, target + at, source + at, lanes, StorePastCaches());
   std::memcpy(target + at, source + at, bytes - at);
 }
 
@@ -52,14 +69,7 @@ void copy_pages(std::byte* target_bytes, const std::byte* source_bytes, std::siz
   std::size_t done = 0;
   for (; done + 4 * kPage <= bytes; done += 4 * kPage) {
     for (std::size_t at = done; at < done + kPage; at += lanes) {
-      const auto a = hn::LoadU(d, source + at);
-      const auto b = hn::LoadU(d, source + at + kPage);
-      const auto c = hn::LoadU(d, source + at + 2 * kPage);
-      const auto e = hn::LoadU(d, source + at + 3 * kPage);
-      hn::StoreU(a, d, target + at);
-      hn::StoreU(b, d, target + at + kPage);
-      hn::StoreU(c, d, target + at + 2 * kPage);
-      hn::StoreU(e, d, target + at + 3 * kPage);
+      copy_four(d, target + at, source + at, kPage, PlainStore());
     }
   }
   std::memcpy(target + done, source + done, bytes - done);
