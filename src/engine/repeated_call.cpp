@@ -8,14 +8,21 @@
 namespace wreath {
 
 void RepeatedCall::remember(const Call& call, Place place, const Choice& choice, const CallRecord& record) {
+  const std::uint64_t block_bytes = call.count * size_of(call.dtype);
+  const auto is_one = [&](Buffer buffer) {
+    return !moves_blocks(call.collective) || holds_one_block(call.collective, buffer);
+  };
   const auto bytes_of = [&](Buffer buffer) {
-    const bool one = !moves_blocks(call.collective) || holds_one_block(call.collective, buffer);
-    return call.count * size_of(call.dtype) * (one ? 1U : static_cast<std::uint64_t>(place.ranks));
+    return block_bytes * (is_one(buffer) ? 1U : static_cast<std::uint64_t>(place.ranks));
+  };
+  const auto own_offset = [&](Buffer buffer) {
+    return is_one(buffer) ? 0 : block_bytes * static_cast<std::uint64_t>(place.me);
   };
   words_ = words_of(call, call.count);
   reads_ = uses_input(call.collective, call.root, place.me);
   writes_ = uses_output(call.collective, call.root, place.me);
-  same_in_place_ = !moves_blocks(call.collective);
+  has_in_place_ = call.collective != Collective::AllToAll;
+  in_place_distance_ = own_offset(Buffer::Input) - own_offset(Buffer::Output);
   const bool both = reads_ && writes_;
   input_bytes_ = both ? bytes_of(Buffer::Input) : 0;
   output_bytes_ = both ? bytes_of(Buffer::Output) : 0;

@@ -45,14 +45,15 @@ class RepeatedCall {
     const bool are_there = ((input != 0) | !reads_) & ((output != 0) | !writes_);
     // The distance from the later buffer to the earlier one wraps, and is more than memory holds.
     const bool apart = (output - input >= input_bytes_) & (input - output >= output_bytes_);
-    return are_there & (apart | (same_in_place_ & (input == output)));
+    return are_there & (apart | (has_in_place_ & (output - input == in_place_distance_)));
   }
 
   CallWords words_;
   bool reads_ = false;
   bool writes_ = false;
-  // The call is in place where input == output.
-  bool same_in_place_ = false;
+  bool has_in_place_ = false;
+  // From the input to the output of a call in place, where both hold the rank's own data at one address; wraps.
+  std::uint64_t in_place_distance_ = 0;
   // Both are 0 where the rank does not use both buffers.
   std::uint64_t input_bytes_ = 0;
   std::uint64_t output_bytes_ = 0;

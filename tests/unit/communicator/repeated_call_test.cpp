@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "src/communicator/check_call.hpp"
 #include "src/engine/call_history.hpp"
 
 namespace wreath::repeated_call {
@@ -86,6 +87,30 @@ TEST_P(Repeated, AddsToTheHistoryWhatItsFirstCallAdded) {
 INSTANTIATE_TEST_SUITE_P(Collectives, Repeated,
                          testing::Values(Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
                                          Collective::AllToAll),
+                         [](const auto& instance) { return std::string(name(instance.param)); });
+
+// The check of such calls says which calls in place are right.
+class RepeatedAtItsRoot : public Repeated {};
+
+TEST_P(RepeatedAtItsRoot, AtEveryDistanceThatTheCheckPasses) {
+  for (Rank me = 0; me < kPlace.ranks; ++me) {
+    const Place place{kPlace.ranks, me};
+    Call call = call_of(GetParam());
+    call.root = me;
+    RepeatedCall repeated;
+    repeated.remember(call, place, {}, {});
+    for (std::ptrdiff_t distance = -400; distance <= 400; distance += 4) {
+      call.output = memory_.data() + 2000;
+      call.input = call.output - distance;
+      EXPECT_EQ(repeated.is(call), bool(check_call(call, false, place))) << "rank " << me << ", distance " << distance;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, RepeatedAtItsRoot,
+                         testing::Values(Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+                                         Collective::Broadcast, Collective::Reduce, Collective::AllToAll,
+                                         Collective::Gather, Collective::Scatter),
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
 TEST_F(Repeated, BesideTheRootOnlyWhatIsUsedCounts) {
