@@ -1,5 +1,5 @@
 // alternate_perf: measures what small calls cost more among other small calls than where each repeats.
-// Ranks are threads on cores of their own. They meet at flags before each call, outside the clock, so that no call
+// Ranks are threads on cores of their own. They begin each call at one instant, outside the clock, so that no call
 // waits for the one before. The time of a call is the slowest rank's.
 #include <fmt/format.h>
 
@@ -94,11 +94,12 @@ struct KindTimes {
   }
 };
 
-// All ranks share this. Rank 0 writes it between barriers; each rank writes its own ticks.
+// All ranks share this. Rank 0 writes it between barriers; each rank writes its own times.
 struct Measured {
-  Measured(int ranks, std::size_t count) : ticks(static_cast<std::size_t>(ranks)), errors(ticks.size()), kinds(count) {}
-  std::vector<std::vector<std::uint64_t>> ticks;  // by rank and call
-  std::vector<std::optional<Error>> errors;       // by rank: the first
+  Measured(int ranks, std::size_t count)
+      : times_ns(static_cast<std::size_t>(ranks)), errors(times_ns.size()), kinds(count) {}
+  std::vector<std::vector<std::int64_t>> times_ns;  // by rank and call
+  std::vector<std::optional<Error>> errors;         // by rank: the first
   std::vector<KindTimes> kinds;
 };
 
@@ -111,7 +112,7 @@ class Calls {
       : member_(member),
         communicator_(communicator),
         measured_(measured),
-        ticks_(measured.ticks[static_cast<std::size_t>(member.rank())]),
+        times_ns_(measured.times_ns[static_cast<std::size_t>(member.rank())]),
         error_(measured.errors[static_cast<std::size_t>(member.rank())]) {
     for (const SmallKind& kind : kinds) calls_.push_back(call_of(kind));
   }
@@ -119,22 +120,17 @@ class Calls {
   // Makes the calls of `order`. Returns their nanoseconds, the slowest rank's, on all ranks. A rank whose call fails
   // goes on, since the others wait for it.
   std::vector<double> time_ns(const std::vector<std::size_t>& order) {
-    ticks_.clear();
-    const TickPair begin = TickPair::now();
+    times_ns_.clear();
     for (const std::size_t kind : order) {
-      member_.barrier();
-      const std::uint64_t start = cycle_count();
+      const std::int64_t start_ns = member_.start_together();
       const Status status = communicator_.run(calls_[kind]);
-      ticks_.push_back(cycle_count() - start);
+      times_ns_.push_back(now_ns() - start_ns);
       if (!status && !error_) error_ = status.error();
     }
-    const TickPair end = TickPair::now();
-    const double ns_per_tick = static_cast<double>(end.ns - begin.ns) / static_cast<double>(end.ticks - begin.ticks);
     member_.barrier();
     std::vector<double> times(order.size());
-    for (const auto& of_rank : measured_.ticks) {
-      for (std::size_t i = 0; i < times.size(); ++i)
-        times[i] = std::max(times[i], static_cast<double>(of_rank[i]) * ns_per_tick);
+    for (const auto& of_rank : measured_.times_ns) {
+      for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], static_cast<double>(of_rank[i]));
     }
     member_.barrier();
     return times;
@@ -159,7 +155,7 @@ class Calls {
   TeamMember& member_;
   Communicator& communicator_;
   Measured& measured_;
-  std::vector<std::uint64_t>& ticks_;
+  std::vector<std::int64_t>& times_ns_;
   std::optional<Error>& error_;
   // Zeros stay zeros, in place and out of place.
   Pages input_{std::size_t{64} << 10};

@@ -19,7 +19,7 @@ constexpr std::size_t kSpots = 32;
 // Each half has a call of both kinds.
 constexpr int kFewestInTurns = 4;
 
-using Clock = std::chrono::steady_clock;
+using Clock = CommonStart::Clock;
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -28,7 +28,7 @@ double microseconds_since(Clock::time_point start) {
 }  // namespace
 
 Bench::Bench(Member& member, const CollectiveRow& row, const Options& options, Buffers& buffers)
-    : member_(member), row_(row), options_(options), buffers_(buffers) {
+    : member_(member), start_(member), row_(row), options_(options), buffers_(buffers) {
   if (buffers.stream != nullptr) streamed_.emplace(member, *buffers.stream);
 }
 
@@ -163,25 +163,26 @@ std::size_t Bench::guarded_bytes() const {
   return bytes(std::max(shape_.output, more));
 }
 
-// Runs call(i) for i in 0..calls-1 after a barrier, and adds the time. `each` also keeps the time of each call, for -I.
+// Runs call(i) for i in 0..calls-1 once all ranks have come, and adds the time. `each` also keeps the time of each
+// call, for -I.
 template <typename Call>
-Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
+Status Bench::timed(int calls, bool each, Timing& timing, Call call) {
   WREATH_TRY(settle());
-  WREATH_TRY(barrier(member_));
   if (options_.counters) add_counters(timing.counters, member_.wire_counts(), -1);
-  const Status done = timed_alone(calls, each, timing, call);
+  const Status done = timed_together(calls, each, timing, call);
   if (options_.counters) add_counters(timing.counters, member_.wire_counts());
   return done;
 }
 
-// Runs the calls and adds their time.
+// Runs the calls once all ranks have come, and adds their time.
 template <typename Call>
-Status Bench::timed_alone(int calls, bool each, Timing& timing, Call call) const {
+Status Bench::timed_together(int calls, bool each, Timing& timing, Call call) {
   const auto all = [&]() -> Status {
     for (int i = 0; i < calls; ++i) WREATH_TRY(call(i));
     return {};
   };
   if (buffers_.stream != nullptr) {
+    WREATH_TRY(barrier(member_));
     const int launches = std::max(1, options_.graph_launches);
     const auto taken = options_.graph_launches > 0
                            ? time_graph(*buffers_.stream, launches, all, [&] { return barrier(member_); })
@@ -190,14 +191,16 @@ Status Bench::timed_alone(int calls, bool each, Timing& timing, Call call) const
     timing.time_us += static_cast<double>(*taken) / 1e3 / launches;
     return {};
   }
+  const auto begun = begin_together();
+  if (!begun) return begun.error();
+  Clock::time_point start = *begun;
   if (!each) {
-    const auto start = Clock::now();
     WREATH_TRY(all());
     timing.time_us += microseconds_since(start);
     return {};
   }
   for (int i = 0; i < calls; ++i) {
-    const auto start = Clock::now();
+    if (i > 0) start = Clock::now();
     WREATH_TRY(call(i));
     timing.iterations_us.push_back(microseconds_since(start));
     timing.time_us += timing.iterations_us.back();
@@ -205,10 +208,17 @@ Status Bench::timed_alone(int calls, bool each, Timing& timing, Call call) const
   return {};
 }
 
+// Returns when timed calls begin. A call that is timed alone begins at one instant on all ranks.
+Result<Clock::time_point> Bench::begin_together() {
+  if (options_.rewrite) return start_.wait();
+  WREATH_TRY(barrier(member_));
+  return Clock::now();
+}
+
 // Returns the time of so many calls on the slowest rank. It is the least of three trials, because another program may
 // have delayed one.
 template <typename Call>
-Result<double> Bench::trial_us(int calls, Call call) const {
+Result<double> Bench::trial_us(int calls, Call call) {
   double least_us = std::numeric_limits<double>::infinity();
   for (int trial = 0; trial < 3; ++trial) {
     Timing mine;
@@ -222,7 +232,7 @@ Result<double> Bench::trial_us(int calls, Call call) const {
 
 // Returns the number of calls to time: -n, or as many as take --time on the slowest rank. It is collective.
 template <typename Call>
-Result<int> Bench::iterations(Call call) const {
+Result<int> Bench::iterations(Call call) {
   if (options_.time_ms == 0) return options_.iterations;
   const double wanted_us = options_.time_ms * 1000;
   constexpr int kMost = 1 << 22;

@@ -19,6 +19,7 @@
 #include "perf/base/pattern.hpp"
 #include "perf/common/buffers.hpp"
 #include "perf/common/collectives.hpp"
+#include "perf/common/common_start.hpp"
 #include "perf/common/counters.hpp"
 #include "perf/common/options.hpp"
 
@@ -59,17 +60,18 @@ class Bench {
   // Returns the input of call `number` of a half that begins with `first`.
   int stream_of(int number, int first) const { return ((options_.alternate ? number / 2 : number) + first) & 1; }
   template <typename Call>
-  Result<double> trial_us(int calls, Call call) const;
+  Result<double> trial_us(int calls, Call call);
   template <typename Call>
-  Result<int> iterations(Call call) const;
+  Result<int> iterations(Call call);
   Status check_out_of_place(Timing& timing);
   Status check_in_place(Timing& timing);
   Status time_alternating(int calls, int first_stream, Timing& timing);
   Status time_repeated(int calls, Timing& timing);
   template <typename Call>
-  Status timed(int calls, bool each, Timing& timing, Call call) const;
+  Status timed(int calls, bool each, Timing& timing, Call call);
   template <typename Call>
-  Status timed_alone(int calls, bool each, Timing& timing, Call call) const;
+  Status timed_together(int calls, bool each, Timing& timing, Call call);
+  Result<CommonStart::Clock::time_point> begin_together();
   bool checks() const { return options_.check > 0; }
 
   std::size_t bytes(std::size_t elements) const { return elements * size_of(work_.kind.dtype); }
@@ -87,6 +89,7 @@ class Bench {
   Result<Timing> finished(Timing timing, std::size_t guarded) const;
 
   Member& member_;
+  CommonStart start_;
   const CollectiveRow& row_;
   const Options& options_;
   Buffers& buffers_;

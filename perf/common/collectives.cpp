@@ -137,16 +137,16 @@ InPlace output_is_block(const Seat& seat, const Shape& shape) {
 // ---- the calls ----
 
 Call describe(const CollectiveRow& row, const Invocation& invocation) {
-  Call call;
-  call.collective = row.collective;
-  call.dtype = invocation.kind.dtype;
-  if (row.combines()) call.reduction = reduction_of(invocation.kind.op, invocation.seat.rank);
-  call.root = invocation.kind.root;
   const Shape shape = row.shape(invocation.seat, invocation.elements);
-  call.input = shape.input > 0 || shape.count == 0 ? invocation.input : nullptr;
-  call.output = shape.output > 0 || shape.count == 0 ? invocation.output : nullptr;
-  call.count = shape.count;
-  return call;
+  const Kind& kind = invocation.kind;
+  // An object that is made empty first would be cleared by a string instruction, inside the clock.
+  return {.collective = row.collective,
+          .dtype = kind.dtype,
+          .reduction = row.combines() ? reduction_of(kind.op, invocation.seat.rank) : Reduction(),
+          .root = kind.root,
+          .input = shape.input > 0 || shape.count == 0 ? invocation.input : nullptr,
+          .output = shape.output > 0 || shape.count == 0 ? invocation.output : nullptr,
+          .count = shape.count};
 }
 
 Status call_it(const CollectiveRow& row, Member& member, const Invocation& invocation) {

@@ -44,8 +44,9 @@ std::string buffers_text(std::string_view memory, double offset, double unalign,
 }
 
 // Says how inputs are in timed calls, and which calls these are.
-std::string inputs_text(bool rewrites, bool alternates) {
-  return fmt::format("inputs {}{}", rewrites ? "rewritten" : "kept", alternates ? " calls alternate" : "");
+std::string inputs_text(bool rewrites, bool together, bool alternates) {
+  return fmt::format("inputs {}{}{}", rewrites ? "rewritten" : "kept", together ? " common start" : "",
+                     alternates ? " calls alternate" : "");
 }
 
 std::string timing_text(const std::string& inputs, bool checks, int average, bool both_places) {
@@ -105,8 +106,8 @@ Setup setup_from(const Json& json) {
   const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
   const auto is_set = [&](const char* flag) { return own[flag].is_boolean() && own[flag].get<bool>(); };
   const Json& rows = json["results"];
-  setup.timing = timing_text(inputs_text(is_set("rewrite"), is_set("alternate")), number_of(config, "validation") > 0,
-                             static_cast<int>(number_of(own, "average_mode")),
+  setup.timing = timing_text(inputs_text(is_set("rewrite"), is_set("common_start"), is_set("alternate")),
+                             number_of(config, "validation") > 0, static_cast<int>(number_of(own, "average_mode")),
                              !std::all_of(rows.begin(), rows.end(), in_place_absent));
   return setup;
 }
@@ -126,8 +127,8 @@ Setup setup_of(const CollectiveRow& row, const Options& options, int ranks) {
   setup.buffers = buffers_text(name(options.memory), static_cast<double>(options.offset),
                                static_cast<double>(options.unalign), static_cast<double>(options.graph_launches));
   setup.timing =
-      timing_text(inputs_text(options.rewrite, options.alternate), options.check > 0, static_cast<int>(options.average),
-                  !options.only_out_of_place && !row.has(kNothingToReuse));
+      timing_text(inputs_text(options.rewrite, options.rewrite, options.alternate), options.check > 0,
+                  static_cast<int>(options.average), !options.only_out_of_place && !row.has(kNothingToReuse));
   return setup;
 }
 

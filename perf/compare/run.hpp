@@ -36,8 +36,9 @@ struct RunOptions {
 
 // Says in words how calls differ from one that repeats; empty: they do not.
 inline std::string calls_text(const RunOptions& options) {
-  if (options.rewrite && options.alternate) return "inputs rewritten, calls alternate";
-  return options.rewrite ? "inputs rewritten" : options.alternate ? "calls alternate" : "";
+  if (options.rewrite)
+    return options.alternate ? "inputs rewritten, common start, calls alternate" : "inputs rewritten, common start";
+  return options.alternate ? "calls alternate" : "";
 }
 
 // Reports each start: how many are done, how many there are, and the name of this one.

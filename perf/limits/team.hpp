@@ -19,6 +19,8 @@ namespace wreath::perf {
 // A sequence number in a line of its own, apart from the neighbour line that hardware fetches with it.
 struct alignas(128) Flag {
   std::uint64_t value = 0;
+  // When its thread came to start_together(), at sequence numbers of either parity.
+  std::int64_t came_ns[2] = {};
 };
 
 // Spins until the word is at least `value`. At first it spins without pauses, which is fastest. Later it gives the core
@@ -49,6 +51,20 @@ class TeamMember {
     for (const Flag& flag : state_.flags) wait_for(flag.value, sequence_);
   }
 
+  // Returns at one instant on all threads, soon after the last has come, and says when that was by now_ns(). A barrier
+  // lets threads go one after the other.
+  std::int64_t start_together() {
+    constexpr std::int64_t kWaitNs = 1000;
+    // A thread that is ahead writes to the other place until this one has come to the next barrier.
+    const std::size_t place = (sequence_ + 1) % 2;
+    std::int64_t last_ns = state_.flags[static_cast<std::size_t>(rank_)].came_ns[place] = now_ns();
+    barrier();
+    for (const Flag& flag : state_.flags) last_ns = std::max(last_ns, flag.came_ns[place]);
+    while (now_ns() < last_ns + kWaitNs) {
+    }
+    return last_ns + kWaitNs;
+  }
+
   // Returns the median time of op(), which all members call repeatedly.
   template <typename Op>
   double median_us(const Effort& effort, Op op) {
@@ -67,20 +83,14 @@ class TeamMember {
     time_us(2, both);
     const int calls = calls_per_round(effort, time_us(4, both)) * effort.rounds;
     agree_on_calls(std::clamp(calls, effort.rounds, 20'000));
-    std::vector<std::uint64_t> ticks;
-    const TickPair begin = TickPair::now();
+    std::vector<double> times_us;
     for (int call = 0; call < state_.calls; ++call) {
       prepare();
-      barrier();
-      const std::uint64_t start = cycle_count();
+      const std::int64_t start_ns = start_together();
       op();
-      ticks.push_back(cycle_count() - start);
+      times_us.push_back(static_cast<double>(now_ns() - start_ns) / 1000);
     }
-    const TickPair end = TickPair::now();
-    std::nth_element(ticks.begin(), ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 2), ticks.end());
-    const double us_per_tick =
-        static_cast<double>(end.ns - begin.ns) / 1000 / static_cast<double>(end.ticks - begin.ticks);
-    return static_cast<double>(ticks[ticks.size() / 2]) * us_per_tick;
+    return median(times_us);
   }
 
  private:

@@ -1,0 +1,29 @@
+// The instant at which all ranks begin a call that is timed alone.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "perf/base/member.hpp"
+
+namespace wreath::perf {
+
+// A barrier lets ranks go one after the other, and which one is first depends on the library. Where the first one sends
+// and the others receive, part of a message's way then lies outside the clocks. So ranks that share a clock agree on an
+// instant, and all wait for it.
+class CommonStart {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // The member must live longer.
+  explicit CommonStart(Member& member) : member_(member) {}
+  // Returns at one instant on all ranks, and which, where they are on one host and each has a core of its own.
+  // Elsewhere it returns once all have entered, and when that was here. It is collective.
+  Result<Clock::time_point> wait();
+
+ private:
+  Member& member_;
+  std::optional<bool> can_agree_;  // known after the first wait
+  double meeting_ns_ = 0;          // what the last meeting took
+};
+
+}  // namespace wreath::perf
