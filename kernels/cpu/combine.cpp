@@ -62,19 +62,19 @@ void combine_block(const Sources& from, std::size_t first, std::size_t elements,
       if (leaf < paired) {
         const std::byte* pair[] = {from.entered(2 * leaf, first, elements, pair_rows[0]),
                                    from.entered(2 * leaf + 1, first, elements, pair_rows[1])};
-        from.kernels.partial(leaf_rows[i].bytes, pair, 2, elements);
+        from.kernels.partial(from.arithmetic, leaf_rows[i].bytes, pair, 2, elements);
         group_leaves[i] = leaf_rows[i].bytes;
       } else {
         group_leaves[i] = from.entered(leaf + paired, first, elements, leaf_rows[i]);
       }
     }
-    from.kernels.partial(leaves == group ? result : sums[depth].bytes, group_leaves, group, elements);
+    from.kernels.partial(from.arithmetic, leaves == group ? result : sums[depth].bytes, group_leaves, group, elements);
     ++depth;
     const bool last = begin + group == leaves;
     for (int done = begin / group + 1; done % 2 == 0; done /= 2) {
       const std::byte* pair[] = {sums[depth - 2].bytes, sums[depth - 1].bytes};
       --depth;
-      from.kernels.partial(last && depth == 1 ? result : sums[depth - 1].bytes, pair, 2, elements);
+      from.kernels.partial(from.arithmetic, last && depth == 1 ? result : sums[depth - 1].bytes, pair, 2, elements);
     }
   }
 }
@@ -111,9 +111,12 @@ void combine_by(const Sources& from, std::byte* target, Form target_form, std::s
   }
   const bool power = std::has_single_bit(static_cast<unsigned>(from.k));
   const bool one_tree = from.k > 1 && from.k <= kernels.largest_k && (kernels.every_k || power);
-  if (one_tree && !enters && !finishes) return kernels.partial(target, from.pointers, from.k, elements);
-  if (one_tree && power && kernels.data != nullptr && target_form == Form::Data && !from.have(Form::Partial)) {
-    return kernels.data(target, from.pointers, from.k, elements);
+  if (one_tree && !enters && !finishes)
+    return kernels.partial(from.arithmetic, target, from.pointers, from.k, elements);
+  // Where nothing enters, partials are data that are not finished.
+  const bool all_data = kernels.enter == nullptr || !from.have(Form::Partial);
+  if (one_tree && power && kernels.data != nullptr && target_form == Form::Data && all_data) {
+    return kernels.data(from.arithmetic, target, from.pointers, from.k, elements);
   }
   combine_blocks(from, target, finishes, elements);
 }

@@ -221,7 +221,7 @@ HWY_INLINE hn::Vec<D> extreme([[maybe_unused]] D d, hn::Vec<D> a, hn::Vec<D> b) 
 
 template <ReduceOp kOp, class D>
 HWY_INLINE hn::Vec<D> combined(D d, hn::Vec<D> a, hn::Vec<D> b) {
-  if constexpr (kOp == ReduceOp::Sum) {
+  if constexpr (kOp == ReduceOp::Sum || kOp == ReduceOp::Avg) {
     return hn::Add(a, b);
   } else if constexpr (kOp == ReduceOp::Prod) {
     return product(d, a, b);
@@ -230,12 +230,13 @@ HWY_INLINE hn::Vec<D> combined(D d, hn::Vec<D> a, hn::Vec<D> b) {
   }
 }
 
-// A canonical tree over K sources of elements T, which are widened.
+// A canonical tree over K sources of elements T, which are widened. An average is finished, too.
 template <typename T, ReduceOp kOp, int K>
 struct Tree {
   using Sum = Accumulator<T>;
   // A store to the target cannot alias this copy.
   const Stored<T>* sources[unsigned{K}];
+  Sum ranks = 1;  // an average is divided by it
 
   // Combines the leaves [First, First + Count) at `at`. The first K - 2^m leaves are pairs.
   template <int First, int Count, class D>
@@ -252,7 +253,9 @@ struct Tree {
   }
   template <class D>
   HWY_INLINE hn::Vec<D> at(D d, std::size_t index) const {
-    return leaves<0, static_cast<int>(std::bit_floor(static_cast<unsigned>(K)))>(d, index);
+    const auto sum = leaves<0, static_cast<int>(std::bit_floor(static_cast<unsigned>(K)))>(d, index);
+    if constexpr (kOp == ReduceOp::Avg) return hn::Div(sum, hn::Set(d, ranks));
+    return sum;
   }
 };
 
@@ -328,9 +331,11 @@ HWY_INLINE void store_all(const Body body, std::byte* target_bytes, std::size_t 
 }
 
 template <typename T, ReduceOp kOp, int K>
-void reduce_fixed(std::byte* target, const std::byte* const* given, std::size_t elements) {
+void reduce_fixed(const Arithmetic& arithmetic, std::byte* target, const std::byte* const* given,
+                  std::size_t elements) {
   Tree<T, kOp, K> tree;
   for (int i = 0; i < K; ++i) tree.sources[i] = reinterpret_cast<const Stored<T>*>(given[i]);
+  if constexpr (kOp == ReduceOp::Avg) tree.ranks = static_cast<Accumulator<T>>(arithmetic.ranks);
   store_all<T>(tree, target, elements);
 }
 
@@ -338,22 +343,23 @@ void reduce_fixed(std::byte* target, const std::byte* const* given, std::size_t 
 enum class Trees { Pairs, Powers, All };
 
 template <typename T, ReduceOp kOp, Trees kTrees>
-void reduce(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) {
+void reduce(const Arithmetic& arithmetic, std::byte* target, const std::byte* const* sources, int k,
+            std::size_t elements) {
   if constexpr (kTrees == Trees::Pairs) {
-    return reduce_fixed<T, kOp, 2>(target, sources, elements);
+    return reduce_fixed<T, kOp, 2>(arithmetic, target, sources, elements);
   } else {
     switch (k) {
-      case 2: return reduce_fixed<T, kOp, 2>(target, sources, elements);
-      case 4: return reduce_fixed<T, kOp, 4>(target, sources, elements);
-      case 8: return reduce_fixed<T, kOp, 8>(target, sources, elements);
+      case 2: return reduce_fixed<T, kOp, 2>(arithmetic, target, sources, elements);
+      case 4: return reduce_fixed<T, kOp, 4>(arithmetic, target, sources, elements);
+      case 8: return reduce_fixed<T, kOp, 8>(arithmetic, target, sources, elements);
       default: break;
     }
     if constexpr (kTrees == Trees::All) {
       switch (k) {
-        case 3: return reduce_fixed<T, kOp, 3>(target, sources, elements);
-        case 5: return reduce_fixed<T, kOp, 5>(target, sources, elements);
-        case 6: return reduce_fixed<T, kOp, 6>(target, sources, elements);
-        case 7: return reduce_fixed<T, kOp, 7>(target, sources, elements);
+        case 3: return reduce_fixed<T, kOp, 3>(arithmetic, target, sources, elements);
+        case 5: return reduce_fixed<T, kOp, 5>(arithmetic, target, sources, elements);
+        case 6: return reduce_fixed<T, kOp, 6>(arithmetic, target, sources, elements);
+        case 7: return reduce_fixed<T, kOp, 7>(arithmetic, target, sources, elements);
         default: break;
       }
     }
@@ -425,7 +431,9 @@ constexpr TargetKernels kernels_of() {
   row.every_k = kEveryK;
   row.largest_k = kSums ? 8 : 2;
   row.partial = reduce<Sum, kTree, kTrees>;
-  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, Trees::Powers>;
+  constexpr bool kFinishes =
+      kNarrow ? sizeof(T) == 2 && (kOp == ReduceOp::Sum || kAverages) : std::is_floating_point_v<T> && kAverages;
+  if constexpr (kFinishes) row.data = reduce<T, kOp, Trees::Powers>;
   if constexpr (kNarrow) {
     row.enter = enter<T, kMultiplies>;
   } else if constexpr (kMultiplies) {

@@ -13,7 +13,8 @@ namespace wreath {
 
 // Combines k elements of one type into one, in the canonical tree. k is a power of two up to `largest_k`. Where
 // `every_k` holds, k is any number up to `largest_k`.
-using TreeKernel = void (*)(std::byte* target, const std::byte* const* sources, int k, std::size_t elements);
+using TreeKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, const std::byte* const* sources, int k,
+                            std::size_t elements);
 // Turns one form into the other. The target may equal the source where both forms have one size.
 using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, const std::byte* source,
                                std::size_t elements);
