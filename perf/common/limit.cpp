@@ -39,6 +39,12 @@ std::set<std::size_t> bytes_of(const CollectiveRow& row, const Options& options,
 constexpr double kLeastSlotsBytes = 8 << 10;
 constexpr double kLargestSlotsBytes = 2 << 20;
 
+// Returns the time of the fastest bare loop through slots; NaN where there is none.
+double slots_us(std::size_t bytes, const CollectiveRow& row, const Options& options) {
+  const double ring_us = fastest_ring(slots_times(bytes, !row.rooted(), options.rewrite, kQuickEffort)).us;
+  return row.rooted() ? ring_us : std::fmin(ring_us, handed_over_us(bytes, options.rewrite, kQuickEffort));
+}
+
 }  // namespace
 
 std::string_view why_no_limit(const CollectiveRow& row, const Options& options) {
@@ -69,8 +75,9 @@ Limits measure_limits(const CollectiveRow& row, const Options& options, int rank
     if (const double us = time_us(bytes); std::isfinite(us)) limits.time_us[bytes] = us;
     const double received = row.bus_factor(ranks) * static_cast<double>(bytes);
     if (wire || ranks != 2 || received < kLeastSlotsBytes || received > kLargestSlotsBytes) continue;
-    const auto rings = slots_times(static_cast<std::size_t>(received), !row.rooted(), options.rewrite, kQuickEffort);
-    if (const double us = fastest_ring(rings).us; std::isfinite(us)) limits.slots_us[bytes] = us;
+    if (const double us = slots_us(static_cast<std::size_t>(received), row, options); std::isfinite(us)) {
+      limits.slots_us[bytes] = us;
+    }
   }
   if (!limits.time_us.empty()) limits.name = wire ? "loopback limit" : sums ? "shared memory limit" : "copy limit";
   return limits;

@@ -14,7 +14,8 @@ namespace wreath::perf {
 struct Limits {
   std::string name;                       // "shared memory limit"; empty: none
   std::map<std::size_t, double> time_us;  // by bytes
-  // The time of as many bytes through slots with the best ring, by bytes: two ranks on shared memory, 8 KiB to 2 MiB.
+  // The time of as many bytes through slots with the best ring or, if that is faster, where slots change
+  // hands, by bytes: two ranks on shared memory, 8 KiB to 2 MiB.
   std::map<std::size_t, double> slots_us;
   // The time of a flag from core to core; 0: unknown.
   double flag_ns = 0;

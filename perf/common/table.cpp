@@ -259,7 +259,9 @@ std::string table_head(const Report& report) {
         report.limit_name);
   }
   if (report.has_slots)
-    text += "# Slots: bare loops that move as many bytes through the best ring of slots, and sum nothing\n";
+    text +=
+        "# Slots: bare loops that move as many bytes through slots of the best ring, or that change hands, and sum "
+        "nothing\n";
   if (!o.peer.empty()) {
     text += fmt::format("# Peer: {}, in turns, out of place; ratio: its time over this library's\n", o.peer);
   }

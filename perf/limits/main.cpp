@@ -93,17 +93,19 @@ Json print_all_reduce(const Options& options) {
 }
 
 Json print_slots(const Options& options) {
-  fmt::print("#\n# messages through slots of a ring, 2 threads: us with the best ring, and with the worst{}\n",
-             options.rewrite ? "; inputs rewritten before each call" : "");
-  fmt::print("{:>10} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>10}\n", "size", "both ways", "ring",
-             "worst", "ring", "one way", "ring", "worst", "ring", "flag ns");
+  fmt::print(
+      "#\n# messages through slots, 2 threads: us where slots change hands, with the best ring, and with the worst{}\n",
+      options.rewrite ? "; inputs rewritten before each call" : "");
+  fmt::print("{:>10} {:>12} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8} {:>10}\n", "size", "change hands",
+             "both ways", "ring", "worst", "ring", "one way", "ring", "worst", "ring", "flag ns");
   Json rows = Json::array();
   constexpr std::size_t kLargest = std::size_t{2} << 20;
   const std::size_t factor = options.quick ? 16 : 2;
   for (std::size_t bytes = std::size_t{8} << 10; bytes <= kLargest; bytes *= factor) {
     const double flag_ns = flag_flight_ns(kQuickEffort);
-    Json row = {{"bytes", bytes}, {"flag_ns", number(flag_ns)}};
-    std::string line = fmt::format("{:>10}", format_bytes(bytes));
+    const double handed_us = handed_over_us(bytes, options.rewrite, options.effort());
+    Json row = {{"bytes", bytes}, {"flag_ns", number(flag_ns)}, {"change_hands_us", number(handed_us)}};
+    std::string line = fmt::format("{:>10} {:>12}", format_bytes(bytes), cell(handed_us));
     for (const bool both_ways : {true, false}) {
       const auto times = slots_times(bytes, both_ways, options.rewrite, options.effort());
       Json rings = Json::array();

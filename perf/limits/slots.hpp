@@ -21,6 +21,10 @@ struct RingTime {
 // came out is wrong.
 std::vector<RingTime> slots_times(std::size_t bytes, bool both_ways, bool rewrite, const Effort& effort = {});
 
+// Returns the median time of the same loop both ways where a thread fills the slot that it has just read; NaN where
+// slots_times() would be empty.
+double handed_over_us(std::size_t bytes, bool rewrite, const Effort& effort = {});
+
 // Each returns the row with the least or the longest time, or with NaN where there is none.
 RingTime fastest_ring(const std::vector<RingTime>& times);
 RingTime slowest_ring(const std::vector<RingTime>& times);

@@ -22,6 +22,7 @@ TEST(Slots, AreMeasuredWithRingsOfTwoSlotsAndMore) {
         EXPECT_EQ(times.front().ring_bytes, std::max<std::size_t>(2 * bytes, std::size_t{64} << 10));
         EXPECT_EQ(times.back().ring_bytes, std::size_t{16} << 20);
         for (const RingTime& each : times) EXPECT_GT(each.us, 0) << each.ring_bytes;
+        EXPECT_GT(handed_over_us(bytes, rewrite, kLeastEffort), 0) << "what came out is wrong";
       }
     }
   }
