@@ -70,10 +70,12 @@ inline constexpr std::size_t kMostRingMessageBytes = std::size_t{128} << 10;
 
 // Ping-pong slots serve all lanes of two ranks, in both directions. A rank may fill one that it holds. The peer that
 // has read the message holds the slot from then on. So a rank fills memory that it has read last. Its core owns those
-// lines, and no other core has them.
+// lines, and no other core has them. A message that is larger than a slot takes two, which follow each other in memory:
+// 2i and 2i + 1.
 struct PingPongSlots {
   static constexpr std::uint32_t kCount = 8;
   static constexpr std::size_t kBytes = std::size_t{64} << 10;  // of one slot
+  static constexpr std::size_t kMostBytes = 2 * kBytes;         // of a message
 
   std::byte* data[kCount] = {};    // by number; null where the ranks have none
   std::uint8_t held[kCount] = {};  // the numbers of those that this rank holds: a queue from `first` on
@@ -119,7 +121,9 @@ struct RecvFifo {
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;
   PingPongSlots* ping_pong = nullptr;  // null: there are none
-  std::int32_t ping_pong_read = -1;    // the number of the ping-pong slot that the message at hand is in; -1: in none
+  // The message at hand is in so many ping-pong slots, from this number on.
+  std::uint32_t ping_pong_slots = 0;
+  std::uint32_t ping_pong_first = 0;
 };
 
 }  // namespace wreath

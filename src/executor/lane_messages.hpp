@@ -243,7 +243,7 @@ class LaneMessages {
   WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, const std::byte* slot,
                                          std::uint64_t bytes) {
     processor_.end_slot();
-    const MessagePlace place = name_place(stager(to), slot);
+    const MessagePlace place = name_place(stager(to), slot, bytes);
     publish_all(to, signature, slot, bytes, {place.region, place.offset, 0, {}});
   }
 

@@ -28,7 +28,7 @@ const std::byte* find_data(RecvFifo& fifo, const SlotHeader& slot, std::size_t b
   std::byte* const place = fill.begin(fifo, message.bytes);
   fill.fill(copies, place, message.data, message.bytes);
   fill.end(copies);
-  const MessagePlace name = name_place(fifo, place);
+  const MessagePlace name = name_place(fifo, place, message.bytes);
   header.flags = 0;
   header.region = name.region;
   header.offset = name.offset;

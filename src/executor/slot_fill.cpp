@@ -66,7 +66,7 @@ FillHistory& history_of(SendFifo& fifo, std::size_t bytes) noexcept {
 
 // A fill past the caches takes the same time wherever its lines were.
 std::byte* SlotFill::begin(SendFifo& fifo, std::size_t bytes) noexcept {
-  if (std::byte* const held = held_slot(fifo.ping_pong, bytes); held != nullptr) {
+  if (std::byte* const held = held_slots(fifo.ping_pong, bytes); held != nullptr) {
     begin(nullptr);
     return held;
   }

@@ -84,11 +84,25 @@ WREATH_HOST_DEVICE inline void hold(PingPongSlots& slots, std::uint32_t number) 
   ++slots.count;
 }
 
-// Returns the slot that this rank has held for the longest time, for a message of so many bytes; null where it has
-// none.
-WREATH_HOST_DEVICE inline std::byte* held_slot(const PingPongSlots* slots, std::size_t bytes) {
-  if (slots == nullptr || slots->count == 0 || bytes > PingPongSlots::kBytes) return nullptr;
-  return slots->data[slots->held[slots->first]];
+WREATH_HOST_DEVICE inline std::uint32_t slots_of(std::uint64_t bytes) { return bytes > PingPongSlots::kBytes ? 2 : 1; }
+
+// Returns the number of the slot that this rank has held for the longest time, or longest but so many others.
+WREATH_HOST_DEVICE inline std::uint32_t held_number(const PingPongSlots& slots, std::uint32_t others = 0) {
+  return slots.held[(slots.first + others) % PingPongSlots::kCount];
+}
+
+// Returns the slots that this rank has held for the longest time, for a message of so many bytes; null where it has
+// none. It may put slots behind others to find two that follow each other.
+WREATH_HOST_DEVICE inline std::byte* held_slots(PingPongSlots* slots, std::uint64_t bytes) {
+  const std::uint32_t wanted = slots_of(bytes);
+  if (slots == nullptr || slots->count < wanted || bytes > PingPongSlots::kMostBytes) return nullptr;
+  for (std::uint32_t tries = 0; tries < slots->count; ++tries) {
+    const std::uint32_t number = held_number(*slots);
+    if (wanted == 1 || (number % 2 == 0 && held_number(*slots, 1) == number + 1)) return slots->data[number];
+    slots->held[(slots->first + slots->count) % PingPongSlots::kCount] = static_cast<std::uint8_t>(number);
+    slots->first = (slots->first + 1) % PingPongSlots::kCount;
+  }
+  return nullptr;
 }
 
 // Names a place, in the header that tells of it.
@@ -97,13 +111,14 @@ struct MessagePlace {
   std::uint64_t offset;
 };
 
-// Returns the name of the place of the next message, which is to be published. A ping-pong slot is then the peer's.
-WREATH_HOST_DEVICE inline MessagePlace name_place(SendFifo& fifo, const std::byte* place) {
-  if (held_slot(fifo.ping_pong, 0) == place) {
-    PingPongSlots& slots = *fifo.ping_pong;
-    const std::uint32_t number = slots.held[slots.first];
-    slots.first = (slots.first + 1) % PingPongSlots::kCount;
-    --slots.count;
+// Returns the name of the place of the next message of so many bytes, which is to be published. Ping-pong slots are
+// then the peer's.
+WREATH_HOST_DEVICE inline MessagePlace name_place(SendFifo& fifo, const std::byte* place, std::uint64_t bytes) {
+  PingPongSlots* const slots = fifo.ping_pong;
+  if (slots != nullptr && slots->count > 0 && slots->data[held_number(*slots)] == place) {
+    const std::uint32_t number = held_number(*slots);
+    slots->first = (slots->first + slots_of(bytes)) % PingPongSlots::kCount;
+    slots->count -= slots_of(bytes);
     return {kPingPong, number};
   }
   return {fifo.staging_region, fifo.staging_offset + static_cast<std::uint64_t>(place - fifo.staging)};
@@ -173,12 +188,11 @@ WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
   give_back(fifo);
 }
 
-// Holds the ping-pong slot of the message at hand, if it is in one. It comes after the last read of the message, and
+// Holds the ping-pong slots of the message at hand, if it is in any. It comes after the last read of the message, and
 // before the header's slot is given back.
 WREATH_HOST_DEVICE inline void hold_place(RecvFifo& fifo) {
-  if (fifo.ping_pong_read < 0) return;
-  hold(*fifo.ping_pong, static_cast<std::uint32_t>(fifo.ping_pong_read));
-  fifo.ping_pong_read = -1;
+  for (std::uint32_t i = 0; i < fifo.ping_pong_slots; ++i) hold(*fifo.ping_pong, fifo.ping_pong_first + i);
+  fifo.ping_pong_slots = 0;
 }
 
 // Returns whether the FIFO wants places ahead (RecvFifo::landings), and has as many as it takes.
@@ -253,13 +267,20 @@ WREATH_HOST_DEVICE inline Located locate_in_region(const RecvFifo& fifo, std::ui
   return {view.device != 0 ? Locating::Fetched : Locating::Found, base + offset, view.device};
 }
 
-// Finds a message in a ping-pong slot, which the producer held before.
+// Finds a message in ping-pong slots, which the producer held before.
 WREATH_HOST_DEVICE inline Located locate_ping_pong(RecvFifo& fifo, std::uint64_t number, std::uint64_t bytes) {
   const PingPongSlots* const slots = fifo.ping_pong;
-  const bool known = slots != nullptr && number < PingPongSlots::kCount && bytes <= PingPongSlots::kBytes;
-  if (!known || is_held(*slots, static_cast<std::uint32_t>(number))) return {Locating::Invalid, nullptr};
-  fifo.ping_pong_read = static_cast<std::int32_t>(number);
-  return {Locating::Found, slots->data[number]};
+  const std::uint32_t count = slots_of(bytes);
+  // kCount is even, so the second of two is a slot, too.
+  const bool known = slots != nullptr && number < PingPongSlots::kCount && bytes <= PingPongSlots::kMostBytes;
+  if (!known || number % count != 0) return {Locating::Invalid, nullptr};
+  const auto first = static_cast<std::uint32_t>(number);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (is_held(*slots, first + i)) return {Locating::Invalid, nullptr};
+  }
+  fifo.ping_pong_first = first;
+  fifo.ping_pong_slots = count;
+  return {Locating::Found, slots->data[first]};
 }
 
 // Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), because

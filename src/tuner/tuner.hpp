@@ -48,8 +48,8 @@ struct TunerContext {
   bool ping_pong = false;
 
   bool all_mapped() const { return wire.empty(); }
-  // Returns the largest tile that finds a place in any slot.
-  std::size_t largest_tile() const { return ping_pong ? std::min(slot_bytes, PingPongSlots::kBytes) : slot_bytes; }
+  // Returns the largest tile that finds a place in any slots.
+  std::size_t largest_tile() const { return ping_pong ? std::min(slot_bytes, PingPongSlots::kMostBytes) : slot_bytes; }
 };
 
 // Communicators that have the room have tiles of so many bytes.

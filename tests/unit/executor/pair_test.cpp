@@ -89,7 +89,7 @@ TEST_F(Pair, PingPongSlotsAreFilledAndHeldByTheReader) {
   ASSERT_EQ(take_it(got, 10), Advance::Done);
   EXPECT_EQ(got, data);
   EXPECT_EQ(std::vector<std::byte>(ours.data[1], ours.data[1] + 100), data);
-  EXPECT_EQ(held_slot(&theirs, 100), ours.data[1]);
+  EXPECT_EQ(held_slots(&theirs, 100), ours.data[1]);
   // No slot is left: the next message is staged.
   publish_it(data, 11);
   std::fill(got.begin(), got.end(), std::byte{0});

@@ -17,9 +17,15 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 
+FifoShape shape_of_large_slots() {
+  FifoShape shape = shape_of(8);
+  shape.slot_bytes = PingPongSlots::kMostBytes;
+  return shape;
+}
+
 class PingPong : public testing::Test {
  protected:
-  explicit PingPong(bool fills = true) : pair_(shape_of(8), true) {
+  explicit PingPong(bool fills = true) : pair_(shape_of_large_slots(), true) {
     for (Rank rank : {0, 1}) {
       pair_.links[rank]->prepare(0).value();
       if (fills) pair_.links[rank]->fill_ping_pong();
@@ -27,16 +33,17 @@ class PingPong : public testing::Test {
     for (Rank rank : {0, 1}) pair_.announce(rank);
   }
 
-  void send(Rank rank, std::uint64_t value) {
+  // Sends a message of so many bytes that ends with the value.
+  void send(Rank rank, std::uint64_t value, std::size_t bytes = sizeof(std::uint64_t)) {
     SendFifo& fifo = pair_.send(rank);
     ASSERT_TRUE(has_credit(fifo));
-    std::byte* place = held_slot(fifo.ping_pong, sizeof value);
-    if (place == nullptr) place = fifo.staging + staging_place(fifo, sizeof value, kLeastRingBytes);
-    std::memcpy(place, &value, sizeof value);
-    const MessagePlace name = name_place(fifo, place);
+    std::byte* place = held_slots(fifo.ping_pong, bytes);
+    if (place == nullptr) place = fifo.staging + staging_place(fifo, bytes, kLeastRingBytes);
+    std::memcpy(place + bytes - sizeof value, &value, sizeof value);
+    const MessagePlace name = name_place(fifo, place, bytes);
     SlotHeader& header = next_slot(fifo);
     header.flags = 0;
-    header.bytes = sizeof value;
+    header.bytes = static_cast<std::uint32_t>(bytes);
     header.region = name.region;
     header.offset = name.offset;
     publish(fifo);
@@ -48,7 +55,7 @@ class PingPong : public testing::Test {
     if (header == nullptr) return {{}, ~std::uint64_t{0}};
     const Located located = locate(fifo, *header);
     EXPECT_EQ(located.state, Locating::Found);
-    Taken taken{{}, value_at(located.data)};
+    Taken taken{{}, value_at(located.data + header->bytes - sizeof(std::uint64_t))};
     if (header->region == kPingPong) taken.slot = static_cast<std::uint32_t>(header->offset);
     hold_place(fifo);
     consume(fifo);
@@ -108,16 +115,50 @@ TEST_F(PingPong, ARankThatGetsNothingBackUsesItsStaging) {
   }
 }
 
-TEST_F(PingPong, LargeMessagesAreNotPutThere) {
-  EXPECT_NE(held_slot(pair_.send(0).ping_pong, PingPongSlots::kBytes), nullptr);
-  EXPECT_EQ(held_slot(pair_.send(0).ping_pong, PingPongSlots::kBytes + 1), nullptr);
+TEST_F(PingPong, LargeMessagesTakeTwoSlotsAndLargerOnesNone) {
+  PingPongSlots* const slots = pair_.send(0).ping_pong;
+  EXPECT_NE(held_slots(slots, PingPongSlots::kMostBytes), nullptr);
+  EXPECT_EQ(held_slots(slots, PingPongSlots::kMostBytes + 1), nullptr);
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    for (Rank rank : {0, 1}) send(rank, round, PingPongSlots::kMostBytes);
+    for (Rank rank : {0, 1}) {
+      const Taken taken = take(rank);
+      EXPECT_EQ(taken.value, round);
+      ASSERT_TRUE(taken.slot);
+      EXPECT_EQ(*taken.slot % 2, 0U);
+    }
+    EXPECT_EQ(slots->count, kShare);
+  }
+}
+
+TEST_F(PingPong, TwoSlotsAreFoundBehindOneThatStandsAlone) {
+  for (const std::size_t bytes :
+       {std::size_t{8}, PingPongSlots::kMostBytes, PingPongSlots::kMostBytes, PingPongSlots::kMostBytes}) {
+    for (Rank rank : {0, 1}) send(rank, bytes, bytes);
+    for (Rank rank : {0, 1}) {
+      const Taken taken = take(rank);
+      EXPECT_EQ(taken.value, bytes);
+      EXPECT_TRUE(taken.slot);
+    }
+  }
+}
+
+TEST_F(PingPong, OneSlotIsTooFewForALargeMessage) {
+  for (std::uint64_t i = 1; i < kShare; ++i) send(0, i);
+  EXPECT_EQ(pair_.send(0).ping_pong->count, 1U);
+  EXPECT_EQ(held_slots(pair_.send(0).ping_pong, PingPongSlots::kMostBytes), nullptr);
+  EXPECT_NE(held_slots(pair_.send(0).ping_pong, PingPongSlots::kBytes), nullptr);
 }
 
 TEST_F(PingPong, RefusesNumbersOfNoSlotOfThePeer) {
   EXPECT_EQ(state_of(PingPongSlots::kCount, 8), Locating::Invalid);
   EXPECT_EQ(state_of(~std::uint64_t{0}, 8), Locating::Invalid);
   EXPECT_EQ(state_of(0, 8), Locating::Invalid) << "this rank holds it";
-  EXPECT_EQ(state_of(kShare, PingPongSlots::kBytes + 1), Locating::Invalid);
+  EXPECT_EQ(state_of(kShare, PingPongSlots::kMostBytes + 1), Locating::Invalid);
+  EXPECT_EQ(state_of(kShare + 1, PingPongSlots::kBytes + 1), Locating::Invalid) << "two slots begin at an even number";
+  EXPECT_EQ(state_of(kShare, PingPongSlots::kMostBytes), Locating::Found);
+  hold(*pair_.send(0).ping_pong, kShare + 1);
+  EXPECT_EQ(state_of(kShare, PingPongSlots::kMostBytes), Locating::Invalid) << "this rank holds the second";
   EXPECT_EQ(state_of(kShare, PingPongSlots::kBytes), Locating::Found);
 }
 
@@ -133,7 +174,7 @@ TEST_F(WithoutFilling, ARankPutsNothingThereAndHoldsNothing) {
     send(0, i);
     EXPECT_EQ(take(1), (Taken{{}, i}));
   }
-  EXPECT_EQ(state_of(kShare, 8), Locating::Found) << "a peer may fill them";
+  EXPECT_EQ(state_of(kShare, PingPongSlots::kMostBytes), Locating::Found) << "a peer may fill them";
   hold_place(pair_.recv(0));
   EXPECT_EQ(pair_.send(0).ping_pong->count, 0U);
 }
