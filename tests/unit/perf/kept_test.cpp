@@ -121,6 +121,21 @@ TEST(Baseline, SaysWhereAnotherPlanRan) {
   EXPECT_THAT(judge_rows(now, kept).table, HasSubstr("same; was ring lanes=1\n"));
 }
 
+// Calls with --rewrite began behind a barrier then.
+TEST(Baseline, IsRefusedWhereRewrittenCallsDidNotBeginTogether) {
+  Report report = run_of({{8, 1}});
+  report.options.rewrite = true;
+  EXPECT_TRUE(check_baseline(kept_of(report), setup_of(report)));
+  std::string json = to_json(report, {});
+  const std::string_view key = "common_start";
+  ASSERT_NE(json.find(key), std::string::npos);
+  json.replace(json.find(key), key.size(), "another_key");
+  const TemporaryFile file(json);
+  const Status status = check_baseline(*read_kept("--baseline", file.path()), setup_of(report));
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("here inputs rewritten common start"));
+}
+
 TEST(Baseline, IsRefusedUnderOtherCircumstances) {
   const Report report = run_of({{8, 1}});
   const Kept kept = kept_of(report);
