@@ -22,8 +22,9 @@ constexpr double kMostWaitNs = 1e6;
 
 double ns_of(Clock::duration duration) { return std::chrono::duration<double, std::nano>(duration).count(); }
 
-// Says whether all ranks are on one host, on a core each. All ranks get the same answer.
-Result<bool> has_one_clock(Member& member) {
+}  // namespace
+
+Result<bool> have_one_clock(Member& member) {
   const auto places = gather_text(member, fmt::format("{}\t{}", sched_getcpu(), host_name()));
   if (!places) return places.error();
   const auto host_of = [](const std::string& place) { return place.substr(place.find('\t')); };
@@ -32,15 +33,13 @@ Result<bool> has_one_clock(Member& member) {
   return one_host && std::set(places->begin(), places->end()).size() == places->size();
 }
 
-}  // namespace
-
 Result<Clock::time_point> CommonStart::wait() {
-  if (!can_agree_) {
-    const auto can = has_one_clock(member_);
-    if (!can) return can.error();
-    can_agree_ = *can;
+  if (!one_clock_) {
+    const auto one = have_one_clock(member_);
+    if (!one) return one.error();
+    one_clock_ = *one;
   }
-  if (!*can_agree_) {
+  if (!*one_clock_) {
     WREATH_TRY(barrier(member_));
     return Clock::now();
   }

@@ -8,6 +8,9 @@
 
 namespace wreath::perf {
 
+// Says whether all ranks are on one host, on a core each. All ranks get the same answer. It is collective.
+Result<bool> have_one_clock(Member& member);
+
 // A barrier lets ranks go one after the other, and which one is first depends on the library. Where the first one sends
 // and the others receive, part of a message's way then lies outside the clocks. So ranks that share a clock agree on an
 // instant, and all wait for it.
@@ -22,7 +25,7 @@ class CommonStart {
 
  private:
   Member& member_;
-  std::optional<bool> can_agree_;  // known after the first wait
+  std::optional<bool> one_clock_;  // known after the first wait
   double meeting_ns_ = 0;          // what the last meeting took
 };
 

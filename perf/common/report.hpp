@@ -71,6 +71,7 @@ struct Report {
   std::string commit;  // empty: unknown
   // The time of one reading of the clock.
   double clock_ns = 0;
+  bool starts_together = false;  // with --rewrite: all ranks begin a call at one instant
   // The kind of limit_us; empty: not measured.
   std::string limit_name;
   // Rows of some sizes have slots_us.

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "perf/base/machine.hpp"
+#include "perf/common/common_start.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/peer.hpp"
 #include "perf/common/run.hpp"
@@ -87,6 +88,11 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   report.commit = WREATH_COMMIT;
   report.clock_ns = clock_cost_ns();
   report.start_time = now_text();
+  if (options.rewrite) {
+    const auto together = have_one_clock(member);
+    if (!together) return together.error();
+    report.starts_together = *together;
+  }
   if (options.counters) report.counters = member.wire_counts();
   if (options.limits && report.limit_name.empty()) {
     report.warnings.emplace_back("no limit: it needs a core for each rank, and two ranks over tcp");

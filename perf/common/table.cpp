@@ -238,9 +238,9 @@ std::string table_head(const Report& report) {
   text += fmt::format("# Ranks {}  transport {}  memory {}{}{}{}  clock {:.0f} ns a look, {}\n", report.world,
                       report.transport, name(o.memory), o.offset > 0 ? fmt::format("  offset {}", o.offset) : "",
                       o.rewrite ? "  inputs rewritten" : "", o.alternate ? "  calls alternate" : "", report.clock_ns,
-                      o.rewrite         ? "each call is timed from a common start"
-                      : o.per_iteration ? "each call is timed"
-                                        : "loops of calls are timed");
+                      report.starts_together         ? "each call is timed from a common start"
+                      : o.per_iteration || o.rewrite ? "each call is timed"
+                                                     : "loops of calls are timed");
   if (!report.transport_note.empty()) {
     text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);
   }
