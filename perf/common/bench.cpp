@@ -174,7 +174,7 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) {
   return done;
 }
 
-// Runs the calls once all ranks have come, and adds their time.
+// Does the same, but counts nothing on the wires.
 template <typename Call>
 Status Bench::timed_together(int calls, bool each, Timing& timing, Call call) {
   const auto all = [&]() -> Status {

@@ -17,6 +17,7 @@ namespace {
 
 using Clock = CommonStart::Clock;
 
+// All ranks know the instant before it comes. While they wait longer, the hypervisor disturbs more of them.
 constexpr double kLeastWaitNs = 1e3;
 constexpr double kMostWaitNs = 1e6;
 

@@ -178,7 +178,7 @@ Json own_keys(const Report& report) {
                {"offset_bytes", o.offset},
                {"unalign_elements", o.unalign},
                {"rewrite", o.rewrite},
-               {"common_start", o.rewrite},
+               {"common_start", report.starts_together},
                {"alternate", o.alternate},
                {"repeats", o.repeats},
                {"peer", o.peer.empty() ? Json(nullptr) : Json(o.peer)},

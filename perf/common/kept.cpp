@@ -44,6 +44,8 @@ std::string buffers_text(std::string_view memory, double offset, double unalign,
 }
 
 // Says how inputs are in timed calls, and which calls these are.
+// `together` says that rewritten calls begin together where ranks can. Results that do not say whether they did are
+// from before that.
 std::string inputs_text(bool rewrites, bool together, bool alternates) {
   return fmt::format("inputs {}{}{}", rewrites ? "rewritten" : "kept", together ? " common start" : "",
                      alternates ? " calls alternate" : "");
@@ -106,9 +108,10 @@ Setup setup_from(const Json& json) {
   const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
   const auto is_set = [&](const char* flag) { return own[flag].is_boolean() && own[flag].get<bool>(); };
   const Json& rows = json["results"];
-  setup.timing = timing_text(inputs_text(is_set("rewrite"), is_set("common_start"), is_set("alternate")),
-                             number_of(config, "validation") > 0, static_cast<int>(number_of(own, "average_mode")),
-                             !std::all_of(rows.begin(), rows.end(), in_place_absent));
+  setup.timing = timing_text(
+      inputs_text(is_set("rewrite"), is_set("rewrite") && own.contains("common_start"), is_set("alternate")),
+      number_of(config, "validation") > 0, static_cast<int>(number_of(own, "average_mode")),
+      !std::all_of(rows.begin(), rows.end(), in_place_absent));
   return setup;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/base/machine.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
 
@@ -36,9 +37,11 @@ struct RunOptions {
 
 // Says in words how calls differ from one that repeats; empty: they do not.
 inline std::string calls_text(const RunOptions& options) {
-  if (options.rewrite)
-    return options.alternate ? "inputs rewritten, common start, calls alternate" : "inputs rewritten, common start";
-  return options.alternate ? "calls alternate" : "";
+  // Ranks that share cores begin behind a barrier (CommonStart).
+  const bool together = options.ranks <= static_cast<int>(allowed_cores().size());
+  std::string text = !options.rewrite ? "" : together ? "inputs rewritten, common start" : "inputs rewritten";
+  if (options.alternate) text += text.empty() ? "calls alternate" : ", calls alternate";
+  return text;
 }
 
 // Reports each start: how many are done, how many there are, and the name of this one.
