@@ -60,23 +60,26 @@ class Slots {
     fill(own_.ring.data() + at);
   }
 
-  // Stores what the next message sends, which is the same on both threads.
+  // Stores what the next message sends.
   void rewrite() {
     value_ = value_ % 100 + 1;
-    std::memset(input(sequence_ + 1), value_, bytes_);
+    std::memset(input(sequence_ + 1), value_of(sends_first_), bytes_);
   }
   // Does so for the next two messages, which send the same.
   void rewrite_both() {
     rewrite();
-    std::memset(input(sequence_), value_, bytes_);
+    std::memset(input(sequence_), value_of(sends_first_), bytes_);
   }
   bool is_right(bool both_ways) const {
     const std::byte* const output = own_.output.data();
     const bool takes = both_ways || !sends_first_;
-    return !takes || std::all_of(output, output + bytes_, [&](std::byte each) { return each == std::byte(value_); });
+    const auto expected = static_cast<std::byte>(value_of(!sends_first_));
+    return !takes || std::all_of(output, output + bytes_, [&](std::byte each) { return each == expected; });
   }
 
  private:
+  // Returns the byte that the first or the second thread sends.
+  int value_of(bool first) const { return first ? value_ : value_ + 100; }
   std::byte* input(std::uint64_t sequence) const { return own_.inputs[sequence % 2].data(); }
   std::size_t next() { return ++sequence_ % slots_ * bytes_; }
   void fill(std::byte* slot) {
