@@ -18,8 +18,8 @@ constexpr SingleCopyRule kIntel[] = {
 
 // Smaller calls take ping-pong slots.
 constexpr SingleCopyRule kIntelPingPong[] = {
-    {Collective::AllToAll, 64 * kKiB, 8 * kMiB, kLeastPingPongCopyBytes},
-    {Collective::Exchange, 64 * kKiB, 4 * kMiB, 512 * kKiB + 1},
+    {Collective::AllToAll, 64 * kKiB, 16 * kMiB, kLeastPingPongCopyBytes},
+    {Collective::Exchange, 64 * kKiB, 12 * kMiB, 512 * kKiB + 1},
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace wreath {
 namespace {
 
 // Counts so much of a cache at most: a virtual machine is shown a cache that others fill, too.
-constexpr std::uint64_t kMostCache = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostCache = std::uint64_t{32} << 20;
 
 std::uint64_t last_cache_bytes() {
   const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -46,6 +46,16 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
 }
 
+TEST(SingleCopy, OfRanksWithPingPongSlotsIsForLargerCalls) {
+  const SingleCopy pair = SingleCopy::of_machine("GenuineIntel", {.ping_pong = true});
+  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 512 * kKiB, false}), 0U) << "two slots hold its tiles";
+  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 512 * kKiB + 1, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB + 1, false}), 0U);
+  EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB + 1, false}), 0U);
+}
+
 TEST(SingleCopy, IsNotForRanksThatShareCoresOrAProcess) {
   EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", {.crowded = true}).possible());
   EXPECT_FALSE(SingleCopy::of_machine("GenuineIntel", {.share_a_process = true}).possible());

@@ -17,8 +17,8 @@ TEST(Streaming, BeginsWhereTheHostsRanksWriteTwiceTheLastCache) {
 }
 
 TEST(Streaming, CountsLittleOfACacheThatOthersFill) {
-  EXPECT_EQ(streamed_bytes(480 * kMiB, 2), 64 * kMiB);
-  EXPECT_EQ(streamed_bytes(0, 2), 64 * kMiB) << "no cache is known";
+  EXPECT_EQ(streamed_bytes(480 * kMiB, 2), 32 * kMiB);
+  EXPECT_EQ(streamed_bytes(0, 2), 32 * kMiB) << "no cache is known";
 }
 
 TEST(Streaming, IsAsTheSettingSays) {
