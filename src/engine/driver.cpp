@@ -41,7 +41,12 @@ Run& Driver::within(OuterRuns* outer, Run& own, Operation& operation) {
 
 Run& Driver::run_for(Operation& operation) {
   if (engine_.needs_no_peer(operation)) return within(outer_.get(), alone_run_, operation);
-  if (operation.choice.small) return within(outer_.get(), small_, operation);
+  // A trace shows steps, which go over the same FIFOs.
+  const bool steps = small_.over_wire() && engine_.trace_ != nullptr;
+  if (operation.choice.small && !steps) return within(outer_.get(), small_, operation);
+  if (operation.exchanges() && MessageRun::serves(engine_, operation.messages)) {
+    return within(outer_.get(), message_run_, operation);
+  }
   return within(outer_.get(), lanes_run_, operation);
 }
 
@@ -253,7 +258,9 @@ void Driver::begin_small(Operation& operation) {
   engine_.queue_.begin_immediate();
 }
 
+// Rounds move what goes over a wire.
 Advance Driver::spin_small() {
+  if (small_.over_wire()) return Advance::Blocked;
   Advance advanced = small_.advance();
   for (std::uint32_t look = 0; look < idle_policy_.small_looks() && advanced == Advance::Blocked; ++look) {
     if (idle_policy_.crowded() && !idle_policy_.give_turn(look == 0)) break;

@@ -18,6 +18,7 @@
 #include "src/engine/alone_run.hpp"
 #include "src/engine/idle_policy.hpp"
 #include "src/engine/lanes_run.hpp"
+#include "src/engine/message_run.hpp"
 #include "src/engine/run.hpp"
 #include "src/engine/small_run.hpp"
 
@@ -129,6 +130,7 @@ class Driver {
   LaneResources lanes_;
   LanesRun lanes_run_{engine_, lanes_};
   SmallRun small_{engine_};
+  MessageRun message_run_{engine_};
   IdlePolicy idle_policy_;
   std::array<Moved, static_cast<std::size_t>(Collective::Exchange) + 1> moved_by_;
   std::optional<std::vector<Rank>> holding_;  // the peers whose wires have not stopped; nothing before a failure

@@ -114,7 +114,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   LaneResources& lanes() { return driver_.lanes(); }
   const LaneResources& lanes() const { return driver_.lanes(); }
   FlightRecorder& recorder() { return recorder_; }
-  Trace* trace() { return trace_.get(); }
+  Trace* trace() const { return trace_.get(); }
   // Says whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
   // Says whether an operation needs no peer: it is of one rank, has no elements, or no algorithm serves it.
@@ -123,6 +123,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Error no_algorithm_for(const Call& call) const;
   // Returns the error that says `peer` is in another call than this rank.
   Error other_call(Rank peer) const;
+  // Returns the error of a message of another size.
+  Error other_count(Rank peer) const;
   // Wakes the thread that drives, or makes the progress thread drive.
   void wake_driver();
   // Returns the calls that run by themselves, or null where there are none. It is set once, while the ranks link.

@@ -41,6 +41,11 @@ Error Engine::other_call(Rank peer) const {
   return {ErrorCode::Mismatch, fmt::format("{} is in another call than {}", member(peer), member(rank())), peer};
 }
 
+Error Engine::other_count(Rank peer) const {
+  return {ErrorCode::Mismatch,
+          fmt::format("{} sends another count of elements than is expected by {}", member(peer), member(rank())), peer};
+}
+
 void Engine::enter(Operation& operation) {
   if (operation.exchanges()) {
     exchange_log_.enter(operation.messages, rank());

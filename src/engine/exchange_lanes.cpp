@@ -28,12 +28,6 @@ MessageRecord recorded(Direction direction, const ExchangeMessage& message) {
   return {0, direction == Direction::Send, message.peer, message.dtype, message.count, message.number};
 }
 
-std::uint32_t signature_of(const Engine& engine, Direction direction, const ExchangeMessage& message) {
-  const bool sends = direction == Direction::Send;
-  const Ends ends = sends ? Ends{engine.rank(), message.peer} : Ends{message.peer, engine.rank()};
-  return signature_of(message, ends, engine.communicator());
-}
-
 // Returns the bytes of the only message, where it is small and of a peer that maps memory. Returns 0 otherwise. The
 // largest ones may be read out of the sender's memory instead (SingleCopy).
 std::size_t bytes_of_small(const Engine& engine, const std::vector<ExchangeMessage>& messages) {
@@ -52,6 +46,12 @@ Question question_of(const ExchangeMessages& messages, const Step& step) {
 }
 
 }  // namespace
+
+std::uint32_t signature_of(const Engine& engine, Direction direction, const ExchangeMessage& message) {
+  const bool sends = direction == Direction::Send;
+  const Ends ends = sends ? Ends{engine.rank(), message.peer} : Ends{message.peer, engine.rank()};
+  return signature_of(message, ends, engine.communicator());
+}
 
 std::span<const std::byte> extent_of(const std::vector<ExchangeMessage>& messages) {
   const std::byte* first = nullptr;

@@ -35,6 +35,8 @@ class ExchangeLanes {
 std::uint64_t record_messages(FlightRecorder& recorder, const ExchangeMessages& messages, Rank me);
 // Describes the messages, for example as "send #3 to rank 1 float32 x 100".
 std::string describe(const ExchangeMessages& messages);
+// Returns the signature of a numbered message that this rank sends or receives.
+std::uint32_t signature_of(const Engine& engine, Direction direction, const ExchangeMessage& message);
 // Returns the bytes from the lowest address to the end of the last message.
 std::span<const std::byte> extent_of(const std::vector<ExchangeMessage>& messages);
 

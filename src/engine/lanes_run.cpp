@@ -145,11 +145,7 @@ RunFault LanesRun::fault() const {
       return {{ErrorCode::System, fmt::format("{} names memory outside its regions", engine_.member(peer)), peer},
               false};
     case Fault::Unreadable: return unreadable(engine_, peer, lane.fault_errno);
-    case Fault::Bytes:
-      return {{ErrorCode::Mismatch,
-               fmt::format("{} sends another count of elements than is expected by {}", engine_.member(peer),
-                           engine_.member(engine_.rank())),
-               peer}};
+    case Fault::Bytes: return {engine_.other_count(peer)};
     default: return {engine_.other_call(peer)};
   }
 }

@@ -13,6 +13,11 @@ namespace wreath {
 void SmallRun::link() {
   const int ranks = engine_.ranks();
   links_ = &engine_.links();
+  if (ranks == 2 && links_->wired().size() == 1) {
+    Link& link = *links_->link(1 - engine_.rank());
+    over_wire_ = true;
+    pair_ = SmallPair(engine_.rank(), link.send_fifo(0), link.recv_fifo(0), engine_.shape().epoch);
+  }
   if (!engine_.tuning().all_mapped() || ranks == 1) return;
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks));
   std::byte* own = links_->segment().small_area();
@@ -33,15 +38,17 @@ void SmallRun::link() {
 Result<Started> SmallRun::start() {
   const Call& call = operation().call;
   const SmallPart part(call, engine_.rank(), engine_.ranks());
-  if (exchange_.uses_ring(part)) WREATH_TRY(links_->segment().make_ring());
-  exchange_.start(part, call.input, call.output, operation().signature);
+  if (over_wire_) {
+    WREATH_TRY(links_->link(pair_.peer())->prepare(0));
+    WREATH_TRY(links_->announce(engine_.members(), pair_.peer()));
+  } else if (exchange_.uses_ring(part)) {
+    WREATH_TRY(links_->segment().make_ring());
+  }
+  start(part, call.input, call.output, operation().signature);
   return Started::Now;
 }
 
-RunFault SmallRun::fault() const {
-  const Rank peer = exchange_.waiting_for();
-  return {engine_.other_call(peer)};
-}
+RunFault SmallRun::fault() const { return {engine_.other_call(*waiting_for())}; }
 
 std::vector<Question> SmallRun::questions() const {
   return questions_of_call(operation(), engine_.rank(), engine_.ranks());

@@ -21,6 +21,7 @@ struct OutgoingMessage {
   std::size_t bytes = 0;  // 1 to the FIFO's slot_bytes
   std::uint32_t signature = 0;
   std::uint16_t epoch = 0;
+  bool lands = false;  // over a wire: its receiver has a place for it
 };
 
 struct IncomingMessage {

@@ -136,6 +136,16 @@ SmallPart::SmallPart(const Call& call, int rank, int ranks)
   }
 }
 
+void SmallPart::copy_own(const std::byte* input, std::byte* output, int rank) const {
+  if (combines || !has_result || bytes == 0 || place_of(output, rank) == own(input)) return;
+  copy_kernels().plain(place_of(output, rank), own(input), bytes);
+}
+
+void SmallPart::combine_all(const std::byte* const* sources, int ranks, std::byte* output, int rank) const {
+  if (!combines || !has_result) return;
+  arithmetic.combine(arithmetic, output, Form::Data, sources, ranks, {Form::Data, rank, Form::Data}, elements);
+}
+
 SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, const SmallShape& shape)
     : rank_(rank),
       areas_(std::move(areas)),
@@ -145,10 +155,6 @@ SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std:
       sources_(areas_.size()),
       gathered_(areas_.size() * kLineMessageBytes),
       first_sequence_(shape.first_sequence) {}
-
-std::byte* SmallExchange::place_of(int rank) const {
-  return output_ + static_cast<std::size_t>(rank) * part_.result_stride;
-}
 
 std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
 
@@ -303,10 +309,8 @@ void SmallExchange::fetch_next() const {
 
 // Takes the rank's own data while messages are on their way.
 void SmallExchange::take_own() {
-  const std::byte* own = input_ == nullptr ? nullptr : input_ + part_.own_offset;  // null without bytes
-  sources_[static_cast<std::size_t>(rank_)] = own;
-  if (part_.combines || !part_.has_result || part_.bytes == 0 || place_of(rank_) == own) return;
-  copy_kernels().plain(place_of(rank_), own, part_.bytes);
+  sources_[static_cast<std::size_t>(rank_)] = part_.own(input_);
+  part_.copy_own(input_, output_, rank_);
 }
 
 // Takes a peer's lines.
@@ -317,8 +321,8 @@ Advance SmallExchange::take_lines(int peer) {
     sources_[static_cast<std::size_t>(peer)] = lines + skipped;
     return look(lines + kLineData, flag_);
   }
-  std::byte* const target =
-      part_.combines ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
+  std::byte* const target = part_.combines ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes
+                                           : part_.place_of(output_, peer);
   sources_[static_cast<std::size_t>(peer)] = target;
   for (; line_ < part_.lines; ++line_) {
     const std::byte* line = lines + line_ * kLine;
@@ -337,15 +341,12 @@ Advance SmallExchange::take_block(int peer) {
   if (const Advance found = look(block, flag_); found != Advance::Advanced) return found;
   const std::byte* data = block + kLine + part_.taken_offset;
   sources_[static_cast<std::size_t>(peer)] = data;
-  if (!part_.combines) copy_kernels().plain(place_of(peer), data, part_.bytes);
+  if (!part_.combines) copy_kernels().plain(part_.place_of(output_, peer), data, part_.bytes);
   return Advance::Advanced;
 }
 
 void SmallExchange::finish() {
-  if (part_.combines && part_.has_result) {
-    part_.arithmetic.combine(part_.arithmetic, output_, Form::Data, sources_.data(), static_cast<int>(areas_.size()),
-                             {Form::Data, rank_, Form::Data}, part_.elements);
-  }
+  part_.combine_all(sources_.data(), static_cast<int>(areas_.size()), output_, rank_);
   // Where all ranks read all messages, all ranks are past the calls before this one. All ranks know this of this rank,
   // too.
   if (part_.from_all) {

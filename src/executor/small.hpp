@@ -33,6 +33,17 @@ struct SmallPart {
   // The small protocols do not serve premultiplied sums, whose inputs are multiplied by their own ranks.
   SmallPart(const Call& call, int rank, int ranks);
 
+  // Returns the rank's own data; null where it has none.
+  const std::byte* own(const std::byte* input) const { return input == nullptr ? nullptr : input + own_offset; }
+  // Returns the place in the output for the bytes that come from `rank`.
+  std::byte* place_of(std::byte* output, int rank) const {
+    return output + static_cast<std::size_t>(rank) * result_stride;
+  }
+  // Copies the data of this rank, whose number is `rank`, to its place in the output, unless they are combined.
+  void copy_own(const std::byte* input, std::byte* output, int rank) const;
+  // Combines the data of all ranks, by rank, if this rank gets a result of that.
+  void combine_all(const std::byte* const* sources, int ranks, std::byte* output, int rank) const;
+
   // Counts the elements of the call, and their bytes. The rank takes so many bytes of every message.
   std::size_t elements = 0;
   std::size_t bytes = 0;
@@ -114,8 +125,6 @@ class SmallExchange {
   int waiting_for() const { return peer_; }
 
  private:
-  // Returns the place in the output for the bytes that come from `rank`.
-  std::byte* place_of(int rank) const;
   // Returns the number of buffers of the call's protocol.
   std::uint32_t buffers() const;
   bool plays_ping_pong(const SmallPart& part) const {

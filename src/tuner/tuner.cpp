@@ -9,6 +9,7 @@
 
 #include "src/tuner/rules.hpp"
 #include "src/tuner/single_copy.hpp"
+#include "wreath/link.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
@@ -47,15 +48,23 @@ std::size_t small_bytes(const TunerContext& context, const Query& query) {
   return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;
 }
 
+// Returns the largest message of the small path. Over a wire it serves two ranks, by messages that are no tiles.
+std::size_t most_small_bytes(const TunerContext& context, Collective collective) {
+  if (!context.all_mapped()) {
+    const bool pair = context.ranks == 2 && !context.gpus;
+    return pair ? std::min(kPairMessageBytes, context.slot_bytes) : 0;
+  }
+  if (collective == Collective::AllReduce) return context.small.sum_bytes;
+  return has_root(collective) ? context.small.rooted_bytes : context.small.block_bytes;
+}
+
 // Returns whether the small path serves: it does what one_shot and direct do. A barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
-  if (!plain || !context.all_mapped() || query.bytes == kUnknownBytes) return false;
+  const std::size_t most = most_small_bytes(context, query.collective);
+  if (!plain || most == 0 || query.bytes == kUnknownBytes) return false;
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
-  const bool sums = query.collective == Collective::AllReduce;
-  const std::string_view same = sums ? "one_shot" : "direct";
-  const std::size_t others = has_root(query.collective) ? context.small.rooted_bytes : context.small.block_bytes;
-  const std::size_t most = sums ? context.small.sum_bytes : others;
+  const std::string_view same = query.collective == Collective::AllReduce ? "one_shot" : "direct";
   return row != nullptr && row->name == same && small_bytes(context, query) <= most;
 }
 

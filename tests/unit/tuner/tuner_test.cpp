@@ -129,6 +129,21 @@ TEST(Tuner, NamesThatServeNothingAreRefused) {
   EXPECT_NE(refused.error().message.find("two_shot"), std::string::npos) << refused.error().message;
 }
 
+TEST(Tuner, TwoRanksOverAWireHaveThePathOfSmallMessages) {
+  TunerContext wire = context(2, false);
+  EXPECT_TRUE(choose(wire, query(Collective::AllReduce, 32 << 10)).small);
+  EXPECT_FALSE(choose(wire, query(Collective::AllReduce, (32 << 10) + 1)).small) << "two_shot";
+  EXPECT_TRUE(choose(wire, query(Collective::Broadcast, kPairMessageBytes)).small);
+  EXPECT_FALSE(choose(wire, query(Collective::Broadcast, kPairMessageBytes + 1)).small);
+  EXPECT_TRUE(choose(wire, query(Collective::AllGather, 2 * kPairMessageBytes)).small) << "two messages";
+  EXPECT_TRUE(choose(wire, query(Collective::Barrier, 1)).small);
+  wire.slot_bytes = 4096;
+  EXPECT_TRUE(choose(wire, query(Collective::Broadcast, 4096)).small);
+  EXPECT_FALSE(choose(wire, query(Collective::Broadcast, 4097)).small) << "a message needs a slot";
+  wire.gpus = true;
+  EXPECT_FALSE(choose(wire, query(Collective::Broadcast, 8)).small) << "blocks of GPUs run lanes";
+}
+
 TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, 8)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes)).small);
@@ -140,7 +155,7 @@ TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   EXPECT_TRUE(choose(wide, query(Collective::Broadcast, kPairMessageBytes)).small);
   EXPECT_FALSE(choose(wide, query(Collective::Broadcast, kPairMessageBytes + 1)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
-  EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
+  EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small) << "over a wire there are two ranks";
   // Each rank of these collectives sends one block only.
   for (const Collective collective : {Collective::AllGather, Collective::Gather}) {
     EXPECT_TRUE(choose(context(4, true), query(collective, 4 * kSmallBlockBytes)).small) << name(collective);
