@@ -11,7 +11,6 @@
 namespace wreath::test::faulty {
 namespace {
 
-constexpr int kRanks = 3;
 constexpr std::size_t kCount = 3001;
 constexpr int kCalls = 4;
 
@@ -22,6 +21,7 @@ struct Fault {
 };
 
 struct Point {
+  int ranks;  // two have the path of small messages, three have tiles
   std::string transport;
   Collective collective;
   Fault fault;
@@ -31,9 +31,11 @@ std::vector<Point> points() {
   const std::vector<Fault> faults{
       {"delay", "delay=0.5,delay_ms=3", true}, {"close", "close=0.1", false}, {"truncate", "truncate=0.1", false}};
   std::vector<Point> all;
-  for (const std::string& transport : usable_transports()) {
-    for (const Collective collective : all_collectives()) {
-      for (const Fault& fault : faults) all.push_back({transport, collective, fault});
+  for (const int ranks : {2, 3}) {
+    for (const std::string& transport : usable_transports()) {
+      for (const Collective collective : all_collectives()) {
+        for (const Fault& fault : faults) all.push_back({ranks, transport, collective, fault});
+      }
     }
   }
   return all;
@@ -43,19 +45,19 @@ CommunicatorOptions options_of(const Point& point, int seed) {
   CommunicatorOptions options;
   options.transports = {point.transport};
   options.debug.faults = fmt::format("{},seed={}", point.fault.rates, seed);
-  options.overrides.tile_bytes = 4096;
+  if (point.ranks > 2) options.overrides.tile_bytes = 4096;
   options.timeouts.stall_ms = 2'000 * testing_support::kSlower;
   options.timeouts.arrival_ms = 4'000 * testing_support::kSlower;
   return options;
 }
 
 // Checks an error that the faults of a link may cause. Every error names a rank that is in the communicator.
-void expect_named(const Error& error) {
+void expect_named(const Error& error, int ranks) {
   const bool known =
       error.code == ErrorCode::PeerLost || error.code == ErrorCode::Mismatch || error.code == ErrorCode::Timeout;
   EXPECT_TRUE(known) << error.message;
   EXPECT_NE(error.message.find("rank "), std::string::npos) << error.message;
-  EXPECT_TRUE(error.failed_rank >= 0 && error.failed_rank < kRanks) << error.message;
+  EXPECT_TRUE(error.failed_rank >= 0 && error.failed_rank < ranks) << error.message;
 }
 
 // Sends every rank's elements to the next rank.
@@ -63,9 +65,10 @@ Status shift(Communicator& communicator, std::string& wrong) {
   const Rank me = communicator.rank();
   const std::vector<std::int32_t> mine(kCount, me);
   std::vector<std::int32_t> theirs(kCount, -1);
-  const Rank from = (me + kRanks - 1) % kRanks;
+  const int ranks = communicator.ranks();
+  const Rank from = (me + ranks - 1) % ranks;
   Group group;
-  WREATH_TRY(communicator.send(std::span<const std::int32_t>(mine), (me + 1) % kRanks));
+  WREATH_TRY(communicator.send(std::span<const std::int32_t>(mine), (me + 1) % ranks));
   WREATH_TRY(communicator.recv(std::span<std::int32_t>(theirs), from));
   WREATH_TRY(group.run());
   if (theirs != std::vector<std::int32_t>(kCount, from)) wrong = "elements of another rank";
@@ -89,20 +92,20 @@ class FaultyLinks : public testing::TestWithParam<Point> {};
 
 TEST_P(FaultyLinks, GiveRightDataOrANamedError) {
   const Point& point = GetParam();
-  const CollectiveCase work{point.collective, DataType::Int32, ReduceOp::Sum, kRanks, 1, kCount, {}, false};
+  const CollectiveCase work{point.collective, DataType::Int32, ReduceOp::Sum, point.ranks, 1, kCount, {}, false};
   const bool has_data = point.collective != Collective::Barrier && point.collective != Collective::Exchange;
   static DataStore store;
   const CollectiveData* data = has_data ? &store.get(work, Order::Canonical) : nullptr;
   static const CollectiveData& unused = store.get({}, Order::Canonical);
   for (int seed = 1; seed <= testing_support::rounds(1, 5); ++seed) {
-    LocalRanks ranks(kRanks, options_of(point, seed));
+    LocalRanks ranks(point.ranks, options_of(point, seed));
     ranks.run([&](Communicator& communicator) {
       for (int i = 0; i < kCalls; ++i) {
         std::string wrong;
         const Status status = call({"", point.transport}, communicator, work, has_data ? *data : unused, wrong);
         if (!status) {
           EXPECT_FALSE(point.fault.harmless) << status.error().message;
-          return expect_named(status.error());
+          return expect_named(status.error(), point.ranks);
         }
         EXPECT_EQ(wrong, "");
       }
@@ -111,7 +114,8 @@ TEST_P(FaultyLinks, GiveRightDataOrANamedError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, FaultyLinks, testing::ValuesIn(points()), [](const auto& row) {
-  return fmt::format("{}_{}_{}", row.param.transport, name(row.param.collective), row.param.fault.name);
+  return fmt::format("{}_{}_{}_{}", row.param.transport, name(row.param.collective), row.param.fault.name,
+                     row.param.ranks);
 });
 
 }  // namespace
