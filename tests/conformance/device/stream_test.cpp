@@ -243,6 +243,33 @@ TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
   for (const nlohmann::json& call : calls) EXPECT_EQ(call["name"], "all_reduce #1 float32 x 10000");
 }
 
+// These run without steps where nobody looks.
+TEST(Traces, ShowStepsOfSmallCallsOverAWire) {
+  const Folder folder;
+  CommunicatorOptions options;
+  options.debug.trace = folder.path();
+  options.transports = {"tcp"};
+  LocalRanks(2, options).run([](Communicator& communicator) {
+    const std::vector<float> values(10, 1);
+    std::vector<float> received(10);
+    communicator.all_reduce<float>(values, received).value();
+    EXPECT_EQ(received, std::vector<float>(10, 2));
+    communicator.barrier().value();
+    Group group;
+    communicator.send<float>(values, 1 - communicator.rank()).value();
+    communicator.recv<float>(received, 1 - communicator.rank()).value();
+    group.run().value();
+    EXPECT_EQ(received, values);
+  });
+  std::map<int, std::multiset<std::string>> steps;
+  for (const nlohmann::json& event : events_of(folder, "step")) steps[event["pid"].get<int>()].insert(event["name"]);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(steps[rank].count("send"), 3U) << rank;
+    EXPECT_EQ(steps[rank].count("load_reduce"), 2U) << "all_reduce and barrier of rank " << rank;
+    EXPECT_EQ(steps[rank].count("recv"), 1U) << rank;
+  }
+}
+
 TEST(Traces, NameSendsAndReceivesBesideCalls) {
   const Folder folder;
   run_traced(folder, 2, [](Communicator& communicator) {
