@@ -136,16 +136,6 @@ SmallPart::SmallPart(const Call& call, int rank, int ranks)
   }
 }
 
-void SmallPart::copy_own(const std::byte* input, std::byte* output, int rank) const {
-  if (combines || !has_result || bytes == 0 || place_of(output, rank) == own(input)) return;
-  copy_kernels().plain(place_of(output, rank), own(input), bytes);
-}
-
-void SmallPart::combine_all(const std::byte* const* sources, int ranks, std::byte* output, int rank) const {
-  if (!combines || !has_result) return;
-  arithmetic.combine(arithmetic, output, Form::Data, sources, ranks, {Form::Data, rank, Form::Data}, elements);
-}
-
 SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, const SmallShape& shape)
     : rank_(rank),
       areas_(std::move(areas)),

@@ -40,9 +40,15 @@ struct SmallPart {
     return output + static_cast<std::size_t>(rank) * result_stride;
   }
   // Copies the data of this rank, whose number is `rank`, to its place in the output, unless they are combined.
-  void copy_own(const std::byte* input, std::byte* output, int rank) const;
+  void copy_own(const std::byte* input, std::byte* output, int rank) const {
+    if (combines || !has_result || bytes == 0 || place_of(output, rank) == own(input)) return;
+    copy_kernels().plain(place_of(output, rank), own(input), bytes);
+  }
   // Combines the data of all ranks, by rank, if this rank gets a result of that.
-  void combine_all(const std::byte* const* sources, int ranks, std::byte* output, int rank) const;
+  void combine_all(const std::byte* const* sources, int ranks, std::byte* output, int rank) const {
+    if (!combines || !has_result) return;
+    arithmetic.combine(arithmetic, output, Form::Data, sources, ranks, {Form::Data, rank, Form::Data}, elements);
+  }
 
   // Counts the elements of the call, and their bytes. The rank takes so many bytes of every message.
   std::size_t elements = 0;
