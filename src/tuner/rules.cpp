@@ -17,7 +17,7 @@ using Rules = std::span<const Rule>;
 constexpr Rule kAllReduceMappedPair[] = {{64 * kKiB, "one_shot", 64 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 constexpr Rule kAllReduceMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 // A wire gets few messages and large pieces.
-constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
+constexpr Rule kAllReduceWirePair[] = {{64 * kKiB, "one_shot", 64 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
 constexpr Rule kAllReduceWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 constexpr Rule kAllReduceWireCrowded[] = {{32 * kKiB, "recursive_doubling", 32 * kKiB},
                                           {kNoLimit, "two_shot", 256 * kKiB}};

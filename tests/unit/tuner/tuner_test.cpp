@@ -131,8 +131,8 @@ TEST(Tuner, NamesThatServeNothingAreRefused) {
 
 TEST(Tuner, TwoRanksOverAWireHaveThePathOfSmallMessages) {
   TunerContext wire = context(2, false);
-  EXPECT_TRUE(choose(wire, query(Collective::AllReduce, 32 << 10)).small);
-  EXPECT_FALSE(choose(wire, query(Collective::AllReduce, (32 << 10) + 1)).small) << "two_shot";
+  EXPECT_TRUE(choose(wire, query(Collective::AllReduce, kPairMessageBytes)).small);
+  EXPECT_FALSE(choose(wire, query(Collective::AllReduce, kPairMessageBytes + 1)).small) << "two_shot";
   EXPECT_TRUE(choose(wire, query(Collective::Broadcast, kPairMessageBytes)).small);
   EXPECT_FALSE(choose(wire, query(Collective::Broadcast, kPairMessageBytes + 1)).small);
   EXPECT_TRUE(choose(wire, query(Collective::AllGather, 2 * kPairMessageBytes)).small) << "two messages";
