@@ -1,4 +1,4 @@
-// MessageRun runs at most one send and one receive, both of a middle size at most and over wires, without lanes.
+// MessageRun runs at most one send and one receive over wires, of up to kPairMessageBytes each, without lanes.
 #pragma once
 
 #include "src/engine/operation.hpp"

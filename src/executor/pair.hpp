@@ -14,8 +14,8 @@ namespace wreath {
 inline constexpr std::size_t kHeaderBytes = sizeof(SlotHeader::data);
 
 struct OutgoingMessage {
-  // The FIFO of a peer that maps this rank's memory. It has staging where the message needs it. It is null where there
-  // is no message.
+  // The FIFO of a peer that maps this rank's memory, which has staging where the message needs it, or of a wire. It is
+  // null where there is no message.
   SendFifo* fifo = nullptr;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;  // 1 to the FIFO's slot_bytes

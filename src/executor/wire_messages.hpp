@@ -31,12 +31,13 @@ class WireMessages {
   // Puts the received message into its place, if it has one and is not there, and gives its slot back.
   void take();
 
-  bool publishes() const { return sent_.fifo != nullptr; }
+  // Returns the bytes of the sent message, once it is published.
   std::uint64_t sent_bytes() const { return publishes() && published_ ? sent_.bytes : 0; }
   // Returns whether the message that is here has the awaited signature, and so differs in its size.
   bool differs_in_size() const;
 
  private:
+  bool publishes() const { return sent_.fifo != nullptr; }
   void post_place() const;
   void publish();
 
