@@ -44,9 +44,32 @@ HWY_INLINE void copy_four(D d, std::uint8_t* target, const std::uint8_t* source,
   store(e, d, target + 3 * apart);
 }
 
+// Copies the whole groups of four pages, side by side, and returns how many bytes these are. An Intel core prefetches
+// within a page, each page for itself, so that more lines are on their way at once. The target is aligned to vectors
+// where the store needs that.
+template <class D, class Store>
+std::size_t copy_groups_of_pages(D d, std::uint8_t* target, const std::uint8_t* source, std::size_t bytes,
+                                 Store store) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t done = 0;
+  for (; done + 4 * kPage <= bytes; done += 4 * kPage) {
+    for (std::size_t at = done; at < done + kPage; at += lanes) copy_four(d, target + at, source + at, kPage, store);
+  }
+  return done;
+}
+
+void copy_pages(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
+  auto* target = reinterpret_cast<std::uint8_t*>(target_bytes);
+  const auto* source = reinterpret_cast<const std::uint8_t*>(source_bytes);
+  const std::size_t done = copy_groups_of_pages(hn::CappedTag<std::uint8_t, 64>(), target, source, bytes, PlainStore());
+  std::memcpy(target + done, source + done, bytes - done);
+}
+
 // Copies by non-temporal stores of whole vectors. The ends, up to the target's alignment, are plain.
-void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
-  const hn::ScalableTag<std::uint8_t> d;
+template <bool by_pages>
+void copy_past_caches(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
+  const hn::CappedTag<std::uint8_t, 64> d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t unaligned = (0 - reinterpret_cast<std::uintptr_t>(target_bytes)) & (lanes - 1);
   const std::size_t head = unaligned < bytes ? unaligned : bytes;
@@ -54,25 +77,17 @@ void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::si
   auto* target = reinterpret_cast<std::uint8_t*>(target_bytes);
   const auto* source = reinterpret_cast<const std::uint8_t*>(source_bytes);
   std::size_t at = head;
+  if constexpr (by_pages) at += copy_groups_of_pages(d, target + at, source + at, bytes - at, StorePastCaches());
   for (; at + 4 * lanes <= bytes; at += 4 * lanes) copy_four(d, target + at, source + at, lanes, StorePastCaches());
   std::memcpy(target + at, source + at, bytes - at);
 }
 
-// Copies four pages side by side. An Intel core prefetches within a page, each page for itself, so that more lines of
-// another core are on their way at once.
-void copy_pages(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  const hn::CappedTag<std::uint8_t, 64> d;
-  const std::size_t lanes = hn::Lanes(d);
-  auto* target = reinterpret_cast<std::uint8_t*>(target_bytes);
-  const auto* source = reinterpret_cast<const std::uint8_t*>(source_bytes);
-  std::size_t done = 0;
-  for (; done + 4 * kPage <= bytes; done += 4 * kPage) {
-    for (std::size_t at = done; at < done + kPage; at += lanes) {
-      copy_four(d, target + at, source + at, kPage, PlainStore());
-    }
-  }
-  std::memcpy(target + done, source + done, bytes - done);
+void copy_stream(std::byte* target, const std::byte* source, std::size_t bytes) {
+  copy_past_caches<false>(target, source, bytes);
+}
+
+void copy_stream_pages(std::byte* target, const std::byte* source, std::size_t bytes) {
+  copy_past_caches<true>(target, source, bytes);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -84,6 +99,7 @@ namespace wreath {
 namespace {
 
 HWY_EXPORT(copy_stream);
+HWY_EXPORT(copy_stream_pages);
 HWY_EXPORT(copy_pages);
 
 // Below this size, starting the string move costs more than it saves.
@@ -112,14 +128,19 @@ void copy_stream_best(std::byte* target, const std::byte* source, std::size_t by
   HWY_DYNAMIC_DISPATCH(copy_stream)(target, source, bytes);
 }
 
+void copy_stream_best_by_pages(std::byte* target, const std::byte* source, std::size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(copy_stream_pages)(target, source, bytes);
+}
+
 void end_stream() { hwy::FlushStream(); }
 
 }  // namespace
 
 // On an AMD (Zen 5) pages side by side take twice as long.
 CopyKernels copy_kernels_of(std::string_view vendor) noexcept {
-  return {vendor == "GenuineIntel" ? copy_plain_by_pages : copy_plain, has_fast_string_move() ? copy_fill : copy_plain,
-          copy_stream_best, end_stream};
+  const bool by_pages = vendor == "GenuineIntel";
+  return {by_pages ? copy_plain_by_pages : copy_plain, has_fast_string_move() ? copy_fill : copy_plain,
+          by_pages ? copy_stream_best_by_pages : copy_stream_best, end_stream};
 }
 
 const CopyKernels& copy_kernels() noexcept {

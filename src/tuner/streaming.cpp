@@ -6,12 +6,16 @@
 #include <algorithm>
 
 #include "src/base/config.hpp"
+#include "src/base/cpu.hpp"
 
 namespace wreath {
 namespace {
 
-// Counts so much of a cache at most: a virtual machine is shown a cache that others fill, too.
-constexpr std::uint64_t kMostCache = std::uint64_t{32} << 20;
+// Returns how much of a cache counts at most: a virtual machine is shown a cache that others fill, too. Copies past the
+// caches that read pages side by side gain from half the size on.
+std::uint64_t most_cache_bytes(std::string_view vendor) noexcept {
+  return std::uint64_t{vendor == "GenuineIntel" ? 16U : 32U} << 20;
+}
 
 std::uint64_t last_cache_bytes() {
   const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -20,13 +24,14 @@ std::uint64_t last_cache_bytes() {
 
 }  // namespace
 
-std::uint64_t streamed_bytes(std::uint64_t last_cache_bytes, int ranks) noexcept {
-  const std::uint64_t cache = last_cache_bytes == 0 ? kMostCache : std::min(last_cache_bytes, kMostCache);
+std::uint64_t streamed_bytes(std::string_view vendor, std::uint64_t last_cache_bytes, int ranks) noexcept {
+  const std::uint64_t most = most_cache_bytes(vendor);
+  const std::uint64_t cache = last_cache_bytes == 0 ? most : std::min(last_cache_bytes, most);
   return 2 * cache / static_cast<std::uint64_t>(std::max(ranks, 1));
 }
 
 Result<std::uint64_t> streamed_bytes(int ranks) {
-  if (setting_text(Setting::StreamBytes) == "auto") return streamed_bytes(last_cache_bytes(), ranks);
+  if (setting_text(Setting::StreamBytes) == "auto") return streamed_bytes(cpu_vendor(), last_cache_bytes(), ranks);
   const auto bytes = setting_bytes(Setting::StreamBytes);
   if (!bytes) return Error{bytes.error().code, bytes.error().message + ", or auto", -1};
   return *bytes == 0 ? kNothingStreams : static_cast<std::uint64_t>(*bytes);

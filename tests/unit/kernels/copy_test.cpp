@@ -46,8 +46,10 @@ TEST_P(EachCopy, MovesExactlyItsBytes) {
 
 TEST_P(EachCopy, TouchesNoByteBeyondItsBuffers) {
   const CopyKernel copy = EachCopy::copy();
+  std::vector<std::size_t> sizes{16384, 16447, 65536, 65537, 81919};
+  for (std::size_t bytes = 0; bytes <= 700; ++bytes) sizes.push_back(bytes);
   for (const test::Wall wall : {test::Wall::Before, test::Wall::After}) {
-    for (std::size_t bytes = 0; bytes <= 700; ++bytes) {
+    for (const std::size_t bytes : sizes) {
       const test::WalledMemory source(bytes, wall);
       const test::WalledMemory target(bytes, wall);
       for (std::size_t i = 0; i < bytes; ++i) source.data()[i] = static_cast<std::byte>(i * 31 + 1);

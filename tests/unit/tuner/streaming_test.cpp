@@ -11,14 +11,21 @@ namespace {
 constexpr std::uint64_t kMiB = 1U << 20;
 
 TEST(Streaming, BeginsWhereTheHostsRanksWriteTwiceTheLastCache) {
-  EXPECT_EQ(streamed_bytes(32 * kMiB, 1), 64 * kMiB);
-  EXPECT_EQ(streamed_bytes(32 * kMiB, 2), 32 * kMiB);
-  EXPECT_EQ(streamed_bytes(32 * kMiB, 8), 8 * kMiB);
+  EXPECT_EQ(streamed_bytes("AuthenticAMD", 32 * kMiB, 1), 64 * kMiB);
+  EXPECT_EQ(streamed_bytes("AuthenticAMD", 32 * kMiB, 2), 32 * kMiB);
+  EXPECT_EQ(streamed_bytes("AuthenticAMD", 32 * kMiB, 8), 8 * kMiB);
+  EXPECT_EQ(streamed_bytes("GenuineIntel", 8 * kMiB, 2), 8 * kMiB);
 }
 
 TEST(Streaming, CountsLittleOfACacheThatOthersFill) {
-  EXPECT_EQ(streamed_bytes(480 * kMiB, 2), 32 * kMiB);
-  EXPECT_EQ(streamed_bytes(0, 2), 32 * kMiB) << "no cache is known";
+  EXPECT_EQ(streamed_bytes("AuthenticAMD", 480 * kMiB, 2), 32 * kMiB);
+  EXPECT_EQ(streamed_bytes("AuthenticAMD", 0, 2), 32 * kMiB) << "no cache is known";
+}
+
+TEST(Streaming, BeginsEarlierWherePagesAreReadSideBySide) {
+  EXPECT_EQ(streamed_bytes("GenuineIntel", 480 * kMiB, 2), 16 * kMiB);
+  EXPECT_EQ(streamed_bytes("GenuineIntel", 480 * kMiB, 8), 4 * kMiB);
+  EXPECT_EQ(streamed_bytes("GenuineIntel", 0, 2), 16 * kMiB) << "no cache is known";
 }
 
 TEST(Streaming, IsAsTheSettingSays) {
