@@ -2,6 +2,7 @@
 #include "src/engine/idle_policy.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace wreath {
@@ -14,6 +15,16 @@ constexpr std::uint32_t kSmallLooks = 200;
 // Wires delay what they owe their peers for some rounds, but must send it before a sleep.
 constexpr std::uint32_t kLeastYields = 8;
 
+Turns turns_of(const Links& links) {
+  if (links.mapped().empty()) return {};
+  std::vector<CoreUser> users{{&links.segment().core(), &links.segment().kept()}};
+  for (const Rank peer : links.mapped()) {
+    const PeerSegment& segment = links.mapped(peer)->peer();
+    users.push_back({segment.core(), segment.kept()});
+  }
+  return {&links.segment().kept(), std::move(users)};
+}
+
 }  // namespace
 
 void IdlePolicy::count(int ranks_of_host) {
@@ -25,8 +36,8 @@ void IdlePolicy::link(const Links& links, Rank rank, int ranks) {
   const auto wires = static_cast<std::uint32_t>(links.wired().size());
   pauses_ = kCrowdedPauses / (1 + wires);
   yields_ = std::max(kCrowdedYields / (1 + wires), kLeastYields);
-  yielding_ = Yielding::since(made_);
   small_looks_ = crowded_ ? kCrowdedYields : kSmallLooks;
+  yielding_ = Yielding::since(made_, turns_of(links));
   if (!crowded_ || links.mapped().empty()) return;
   std::vector<const Counter*> told(static_cast<std::size_t>(ranks));
   Counter& own = links.segment().core();

@@ -16,17 +16,20 @@ constexpr std::uint32_t kCalm = 4096;
 
 }  // namespace
 
-Yielding Yielding::since(TickPair earlier) {
+Yielding Yielding::since(TickPair earlier, Turns turns) {
   const TickPair now = TickPair::now();
   const double rate = static_cast<double>(now.ticks - earlier.ticks) / static_cast<double>(now.ns - earlier.ns);
-  return now.ns > earlier.ns ? Yielding(static_cast<std::uint64_t>(rate * kLongNs)) : Yielding();
+  return now.ns > earlier.ns ? Yielding(static_cast<std::uint64_t>(rate * kLongNs), std::move(turns)) : Yielding();
 }
 
 bool Yielding::yield() {
   if (!may()) return false;
   const std::uint64_t begin = cycle_count();
+  turns_.end(begin);
   sched_yield();
-  took(cycle_count() - begin);
+  const std::uint64_t end = cycle_count();
+  turns_.begin(end);
+  took(end - begin);
   return true;
 }
 
@@ -37,7 +40,7 @@ bool Yielding::may() {
 }
 
 void Yielding::took(std::uint64_t ticks) {
-  if (ticks < long_ticks_) {
+  if (ticks < long_ticks_ || turns_.fill_core(cycle_count())) {
     if (++short_ >= kCalm) rest_ = 0;
     return;
   }

@@ -39,6 +39,8 @@ struct SegmentPrologue {
   Counter aborted;
   // It is 1 + the core that the owner's driver waits on; 0 when the driver named none.
   Counter core;
+  // For how long the owner's driver has kept its core between yields, in units of 1024 ticks of cycle_count(). It wraps.
+  Counter kept;
 };
 
 // This bit of SegmentPrologue::sleeping says that the owner's sleepers fence other processes (base/remote_fence.hpp).
@@ -124,6 +126,7 @@ class OwnSegment {
   void set_aborted();
   // Returns the counter in which the driver names its core: see SegmentPrologue::core.
   Counter& core() const { return prologue().core; }
+  Counter& kept() const { return prologue().kept; }
 
   // Begins a sleep, the counterpart of MappedLink::wake(). The caller then looks at all FIFOs once more, polls
   // doorbell() for input and calls end_sleep(). A peer that publishes a message after that look rings the doorbell.
@@ -239,6 +242,7 @@ class PeerSegment {
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
   const Counter* core() const { return &prologue().core; }
+  const Counter* kept() const { return &prologue().kept; }
   // Writes the peer's doorbell if the peer sleeps. Called after stores that the peer may wait for.
   void wake() const;
 

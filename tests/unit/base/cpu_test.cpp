@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "src/base/clock.hpp"
+#include "tests/support/on_one_core.hpp"
 #include "tests/support/surroundings.hpp"
 
 namespace wreath {
@@ -71,14 +72,8 @@ TEST(Cpu, UsableCoresFollowTheAffinityMask) {
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   EXPECT_GE(usable_cores(), 1);
   EXPECT_LE(usable_cores(), CPU_COUNT(&before));
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (std::size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
-    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
-  }
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const test::OnOneCore on_one_core;
   EXPECT_EQ(usable_cores(), 1);
-  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(Cpu, CycleCountsBecomeTimes) {

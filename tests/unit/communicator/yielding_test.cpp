@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/on_one_core.hpp"
+
 namespace wreath {
 namespace {
 
@@ -37,11 +39,23 @@ TEST(Yielding, AMillisecondIsLong) {
   TickPair earlier = TickPair::now();
   earlier.ns -= 1'000'000'000;
   earlier.ticks -= 500'000'000;
-  Yielding yielding = Yielding::since(earlier);
+  Yielding yielding = Yielding::since(earlier, {});
   yielding.took(400'000);
   EXPECT_EQ(refusals(yielding), 0);
   yielding.took(600'000);
   EXPECT_EQ(refusals(yielding), 16);
+}
+
+TEST(Yielding, WhileRanksFillTheCoreNoYieldIsLong) {
+  const test::OnOneCore on_one_core;
+  Counter core{on_one_core.core() + 1};
+  Counter kept{0};
+  Yielding yielding(1000, Turns(&kept, {{&core, &kept}}));
+  kept.value += 1U << 30;
+  yielding.took(5000);
+  EXPECT_EQ(refusals(yielding), 0);
+  yielding.took(5000);
+  EXPECT_EQ(refusals(yielding), 16) << "they kept it no longer";
 }
 
 }  // namespace

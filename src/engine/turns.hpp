@@ -1,0 +1,40 @@
+// Ranks that share a core tell each other for how long they keep it. So a rank that has waited long for its turn knows
+// whether they took that time, or another program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "wreath/fifo.hpp"
+
+namespace wreath {
+
+// The control segment of a rank tells the core that it waits on, and for how long it has kept cores.
+struct CoreUser {
+  const Counter* core = nullptr;
+  const Counter* kept = nullptr;
+};
+
+// A turn of a driver is the time between two of its yields.
+class Turns {
+ public:
+  Turns() = default;
+  // `own` is this rank's CoreUser::kept. `users` has the ranks that this one can read, itself too.
+  Turns(Counter* own, std::vector<CoreUser> users);
+
+  // A turn begins and ends at so many ticks of cycle_count().
+  void begin(std::uint64_t ticks) { begun_ = ticks; }
+  void end(std::uint64_t ticks);
+  // Says whether ranks kept this thread's core for half of the time since the last call, or since this was made.
+  bool fill_core(std::uint64_t now);
+
+ private:
+  Counter* own_ = nullptr;
+  std::vector<CoreUser> users_;
+  std::vector<std::uint32_t> seen_;  // CoreUser::kept at the last call, by user
+  std::uint64_t looked_ = 0;         // the time of the last call
+  std::uint64_t begun_ = 0;          // when this turn began, or 0
+  std::uint64_t kept_ = 0;           // in ticks
+};
+
+}  // namespace wreath

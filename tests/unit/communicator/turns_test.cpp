@@ -1,0 +1,87 @@
+// Tests what ranks tell of their turns on a core, and whether these fill it.
+#include "src/engine/turns.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "src/base/cpu.hpp"
+#include "tests/support/on_one_core.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint64_t kUnit = 1024;
+
+// Three ranks wait on this thread's core; the first one is this rank. A fourth waits on another core.
+class ThreeTurns : public testing::Test {
+ protected:
+  ThreeTurns() {
+    std::vector<CoreUser> users;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const bool elsewhere = i == 3;
+      cores_[i].value = on_one_core_.core() + (elsewhere ? 2 : 1);
+      users.push_back({&cores_[i], &kept_[i]});
+    }
+    turns_ = Turns(&kept_[0], std::move(users));
+    // From here on this test tells the time.
+    turns_.fill_core(now_);
+  }
+
+  // Lets so many units pass.
+  bool fill_core_after(std::uint64_t units) { return turns_.fill_core(now_ += units * kUnit); }
+
+  const test::OnOneCore on_one_core_;
+  std::vector<Counter> cores_{4};
+  std::vector<Counter> kept_{4};
+  Turns turns_;
+  std::uint64_t now_ = cycle_count();
+};
+
+TEST_F(ThreeTurns, FillTheCoreFromHalfOfTheTimeOn) {
+  kept_[1].value += 30;
+  kept_[2].value += 20;
+  EXPECT_TRUE(fill_core_after(100));
+  kept_[1].value += 30;
+  kept_[2].value += 19;
+  EXPECT_FALSE(fill_core_after(100));
+}
+
+TEST_F(ThreeTurns, CountOnceEach) {
+  kept_[1].value += 100;
+  EXPECT_TRUE(fill_core_after(100));
+  EXPECT_FALSE(fill_core_after(100));
+}
+
+TEST_F(ThreeTurns, CountOnThisCoreAlone) {
+  kept_[3].value += 100;
+  EXPECT_FALSE(fill_core_after(100));
+  kept_[3].value += 100;
+  cores_[3].value = cores_[0].value;
+  EXPECT_TRUE(fill_core_after(100));
+}
+
+TEST_F(ThreeTurns, MayWrap) {
+  kept_[1].value = 0xffff'fff0U;
+  fill_core_after(1);
+  kept_[1].value += 60;
+  EXPECT_LT(kept_[1].value, 60U);
+  EXPECT_TRUE(fill_core_after(100));
+}
+
+TEST_F(ThreeTurns, OfThisRankAreToldInUnits) {
+  turns_.end(5 * kUnit);
+  EXPECT_EQ(kept_[0].value, 0U) << "no turn had begun";
+  turns_.begin(10 * kUnit);
+  turns_.end(12 * kUnit + kUnit / 2);
+  EXPECT_EQ(kept_[0].value, 2U);
+  turns_.begin(20 * kUnit);
+  turns_.end(20 * kUnit + kUnit / 2);
+  EXPECT_EQ(kept_[0].value, 3U) << "halves add up";
+}
+
+TEST(Turns, OfNobodyFillNothing) { EXPECT_FALSE(Turns().fill_core(0)); }
+
+}  // namespace
+}  // namespace wreath
