@@ -54,6 +54,12 @@ TEST_F(ThreeTurns, CountOnceEach) {
   EXPECT_FALSE(fill_core_after(100));
 }
 
+TEST_F(ThreeTurns, AreMeasuredByTheTimeSinceTheLastLook) {
+  EXPECT_FALSE(fill_core_after(1000));
+  kept_[1].value += 60;
+  EXPECT_TRUE(fill_core_after(100));
+}
+
 TEST_F(ThreeTurns, CountOnThisCoreAlone) {
   kept_[3].value += 100;
   EXPECT_FALSE(fill_core_after(100));

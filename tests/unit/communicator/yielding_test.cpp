@@ -58,5 +58,17 @@ TEST(Yielding, WhileRanksFillTheCoreNoYieldIsLong) {
   EXPECT_EQ(refusals(yielding), 16) << "they kept it no longer";
 }
 
+TEST(Yielding, TellsItsTurns) {
+  Counter core{0};
+  Counter kept{0};
+  Yielding yielding(~std::uint64_t{0}, Turns(&kept, {{&core, &kept}}));
+  EXPECT_TRUE(yielding.yield());
+  const std::uint64_t begin = cycle_count();
+  while (cycle_count() - begin < 8 * 1024) {
+  }
+  EXPECT_TRUE(yielding.yield());
+  EXPECT_GE(kept.value, 8U);
+}
+
 }  // namespace
 }  // namespace wreath
