@@ -335,7 +335,9 @@ void Driver::sleep() {
     }
     const std::int64_t longest_ns = longest_sleep_ns();
     const timespec longest{longest_ns / kNsPerSecond, longest_ns % kNsPerSecond};
+    idle_policy_.sleep();
     ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
+    idle_policy_.wake();
   }
   segment.end_sleep();
 }

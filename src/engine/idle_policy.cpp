@@ -37,7 +37,7 @@ void IdlePolicy::link(const Links& links, Rank rank, int ranks) {
   pauses_ = kCrowdedPauses / (1 + wires);
   yields_ = std::max(kCrowdedYields / (1 + wires), kLeastYields);
   small_looks_ = crowded_ ? kCrowdedYields : kSmallLooks;
-  yielding_ = Yielding::since(made_, turns_of(links));
+  yielding_ = Yielding::since(made_, crowded_ ? turns_of(links) : Turns());
   if (!crowded_ || links.mapped().empty()) return;
   std::vector<const Counter*> told(static_cast<std::size_t>(ranks));
   Counter& own = links.segment().core();

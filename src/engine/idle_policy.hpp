@@ -30,6 +30,9 @@ class IdlePolicy {
   bool spend(std::uint32_t round);
   // Says whether the driver sleeps without spinning, as soon as it has yielded.
   bool sleeps_at_once(std::uint32_t round) const { return crowded_ && round > pauses_; }
+  // The driver says when it sleeps, and when it has slept.
+  void sleep() { yielding_.sleep(); }
+  void wake() { yielding_.wake(); }
   // Says whether the driver looks at the clock in this round.
   static bool is_look(std::uint32_t round) { return round % kRoundsALook == 0; }
 

@@ -15,7 +15,7 @@ struct CoreUser {
   const Counter* kept = nullptr;
 };
 
-// A turn of a driver is the time between two of its yields.
+// A turn of a driver is the time from one of its yields, or sleeps, to the next.
 class Turns {
  public:
   Turns() = default;
@@ -25,14 +25,19 @@ class Turns {
   // A turn begins and ends at so many ticks of cycle_count().
   void begin(std::uint64_t ticks) { begun_ = ticks; }
   void end(std::uint64_t ticks);
-  // Says whether ranks kept this thread's core for half of the time since the last call, or since this was made.
+  // Begins a turn after a sleep, of which nobody knows who had the core.
+  void wake(std::uint64_t ticks);
+  // Says whether ranks kept this thread's core for half of the time since the last call or sleep, or since this was
+  // made.
   bool fill_core(std::uint64_t now);
 
  private:
+  std::uint64_t kept_since_look();
+
   Counter* own_ = nullptr;
   std::vector<CoreUser> users_;
-  std::vector<std::uint32_t> seen_;  // CoreUser::kept at the last call, by user
-  std::uint64_t looked_ = 0;         // the time of the last call
+  std::vector<std::uint32_t> seen_;  // CoreUser::kept at the last look, by user
+  std::uint64_t looked_ = 0;         // the time of the last look
   std::uint64_t begun_ = 0;          // when this turn began, or 0
   std::uint64_t kept_ = 0;           // in ticks
 };

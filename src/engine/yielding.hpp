@@ -28,6 +28,9 @@ class Yielding {
   bool may();
   // Notes how long a yield took, which is over now.
   void took(std::uint64_t ticks);
+  // The caller says when it sleeps, and when it has slept.
+  void sleep() { turns_.end(cycle_count()); }
+  void wake() { turns_.wake(cycle_count()); }
 
  private:
   std::uint64_t long_ticks_;

@@ -39,7 +39,8 @@ struct SegmentPrologue {
   Counter aborted;
   // It is 1 + the core that the owner's driver waits on; 0 when the driver named none.
   Counter core;
-  // For how long the owner's driver has kept its core between yields, in units of 1024 ticks of cycle_count(). It wraps.
+  // It says for how long the owner's driver has kept its core, between yields and sleeps, in units of 1024 ticks of
+  // cycle_count(). It wraps.
   Counter kept;
 };
 

@@ -8,6 +8,7 @@
 
 #include "src/fifo/access.hpp"
 #include "src/fifo/segment.hpp"
+#include "tests/support/control_segments.hpp"
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "wreath/device.hpp"
@@ -67,17 +68,6 @@ Draw draw_of(int number, int way) {
 // differs.
 bool is_told(Field field) {
   return field != Field::Sequence && field != Field::Offset && field != Field::Data && field != Field::Every;
-}
-
-// Returns the control segment that this process has made.
-std::byte* own_segment() {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find(" rw-s ") == std::string::npos || line.find("memfd:wreath") == std::string::npos) continue;
-    auto* const base = reinterpret_cast<std::byte*>(std::stoull(line, nullptr, 16));  // NOLINT
-    if (std::memcmp(base, "S1HTAERW", 8) == 0) return base;
-  }
-  return nullptr;
 }
 
 class Scribbler {
@@ -225,7 +215,7 @@ WREATH_ROLE(scribble) {
     const Draw draw = draw_of(number, static_cast<int>(way));
     Status status = call_all(*communicator, buffers, wrong);
     std::optional<Scribbler> scribbler;
-    if (child.rank() == 1) scribbler.emplace(own_segment(), draw);
+    if (child.rank() == 1) scribbler.emplace(test::own_control_segments().at(0), draw);
     for (int i = 0; status && i < kCalls; ++i) status = call_all(*communicator, buffers, wrong);
     if (child.rank() == 1) continue;  // a scribbler's errors say nothing
     child.report("draw " + std::to_string(number) + (wrong && is_told(draw.field) ? " wrong" : " right"));

@@ -7,7 +7,12 @@
 #include <vector>
 
 #include "src/base/cpu.hpp"
+#include "src/base/memory_order.hpp"
+#include "src/fifo/segment.hpp"
+#include "tests/support/control_segments.hpp"
+#include "tests/support/local_ranks.hpp"
 #include "tests/support/on_one_core.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath {
 namespace {
@@ -85,6 +90,40 @@ TEST_F(ThreeTurns, OfThisRankAreToldInUnits) {
   turns_.begin(20 * kUnit);
   turns_.end(20 * kUnit + kUnit / 2);
   EXPECT_EQ(kept_[0].value, 3U) << "halves add up";
+}
+
+TEST_F(ThreeTurns, EndWithASleep) {
+  turns_.begin(10 * kUnit);
+  turns_.end(12 * kUnit);
+  turns_.end(15 * kUnit);
+  EXPECT_EQ(kept_[0].value, 2U) << "a sleep is no turn";
+  turns_.wake(20 * kUnit);
+  turns_.end(21 * kUnit);
+  EXPECT_EQ(kept_[0].value, 3U);
+}
+
+TEST_F(ThreeTurns, BeforeASleepDoNotCountAfterIt) {
+  kept_[1].value += 1000;
+  turns_.wake(now_ += 1000 * kUnit);
+  EXPECT_FALSE(fill_core_after(100));
+  turns_.wake(now_ += 1000 * kUnit);
+  kept_[1].value += 50;
+  EXPECT_TRUE(fill_core_after(100)) << "the time of the sleep does not count, either";
+}
+
+TEST(Turns, OfRanksThatShareACoreAreInTheirSegments) {
+  const test::Environment one_core{{{"WREATH_HOST_CORES", "1"}}};
+  CommunicatorOptions options;
+  options.transports = {"shm"};
+  test::LocalRanks ranks(3, options);
+  ranks.run([](Communicator& communicator) {
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(communicator.barrier());
+  });
+  const std::vector<std::byte*> segments = test::own_control_segments();
+  ASSERT_EQ(segments.size(), 3U);
+  for (const std::byte* segment : segments) {
+    EXPECT_GT(load_relaxed(reinterpret_cast<const SegmentPrologue*>(segment)->kept.value), 0U);
+  }
 }
 
 TEST(Turns, OfNobodyFillNothing) { EXPECT_FALSE(Turns().fill_core(0)); }
