@@ -241,7 +241,7 @@ OfiRequest& OfiAdapter::take_request() {
   return request;
 }
 
-Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word) {
+Result<OfiRequest*> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word) {
   if (!is_open()) return Error{ErrorCode::Aborted, "the endpoint was closed"};
   // A put without bytes still names memory that is there: providers look at its registration.
   const bool empty = put.bytes == 0;
@@ -254,6 +254,7 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
   request.bytes = put.bytes;
   request.optional = put.optional;
   request.tells = put.tells.has_value();
+  request.part = false;
   const iovec piece{const_cast<std::byte*>(empty ? blank_.data() : put.from), put.bytes};
   const fi_rma_iov target{put.to, put.bytes, put.key};
   void* description = fi_mr_desc(registration->region.get());
@@ -261,9 +262,9 @@ Result<bool> OfiAdapter::write(OfiChannel& channel, const Put& put, fi_addr_t to
   std::uint64_t flags = FI_COMPLETION | provider_.completion;
   if (put.tells) flags |= FI_REMOTE_CQ_DATA;
   const auto returned = fi_writemsg(endpoint_.get(), &message, flags);
-  if (returned == 0) return true;
+  if (returned == 0) return &request;
   free_.push_back(&request);
-  if (returned == -FI_EAGAIN) return false;
+  if (returned == -FI_EAGAIN) return nullptr;
   return Error{ErrorCode::System, provider_.library->explain("fi_writemsg", returned)};
 }
 

@@ -41,6 +41,7 @@ struct OfiRequest {
   std::uint32_t bytes = 0;
   bool optional = false;
   bool tells = false;
+  bool part = false;  // the bytes of a put whose word goes apart
   bool receive = false;
 };
 
@@ -75,8 +76,9 @@ class OfiAdapter final : public Adapter {
   Result<fi_addr_t> insert(const OfiAddress& theirs);
   // Says that a channel has another peer's address from now on, or has none. Nothing is under way there.
   void forget(fi_addr_t peer);
-  // Submits a put that tells `word`. Returns false where the provider takes no more now.
-  Result<bool> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
+  // Submits a put that tells `word`. Returns the request; null where the provider takes no more now.
+  Result<OfiRequest*> write(OfiChannel& channel, const Put& put, fi_addr_t to, std::uint32_t word);
+  bool tells_apart() const { return provider_.tells_apart; }
   // Returns whether a channel is to go on.
   bool goes_on() const {
     return channels_.any([](const OfiChannel& channel) { return channel.goes_on(); });

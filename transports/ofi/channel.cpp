@@ -41,6 +41,7 @@ Status OfiChannel::connect(std::span<const std::byte> theirs) {
   peer_ = *peer;
   word_ = std::uint32_t{address->channel} << adapter_.limits().told_bits;
   state_ = State::Connected;
+  bytes_taken_ = false;
   return {};
 }
 
@@ -51,15 +52,40 @@ Result<std::size_t> OfiChannel::put(std::span<const Put> puts) {
   if (state_ != State::Connected) return Error{ErrorCode::InvalidUsage, "the channel is not connected"};
   for (std::size_t i = 0; i < puts.size(); ++i) {
     if (outstanding_ == adapter_.limits().outstanding) return i;
-    const Put& put = puts[i];
-    const auto taken = adapter_.write(*this, put, peer_, word_ | put.tells.value_or(0));
+    const auto taken = submit(puts[i]);
     if (!taken && adapter_.mends()) lose(taken.error().message);
     if (!taken && i == 0 && !adapter_.mends()) return taken.error();
     if (!taken || !*taken) return i;
-    ++outstanding_;
-    if (put.bytes > 0) ++reading_;
   }
   return puts.size();
+}
+
+// A put whose word goes apart may have its bytes taken alone. Then it is the first of the next puts.
+Result<bool> OfiChannel::submit(const Put& put) {
+  if (!adapter_.tells_apart() || !put.tells || put.bytes == 0) return write(put, false);
+  if (!bytes_taken_) {
+    Put bytes = put;
+    bytes.tells.reset();
+    const auto taken = write(bytes, true);
+    if (!taken || !*taken) return taken;
+    bytes_taken_ = true;
+    if (outstanding_ == adapter_.limits().outstanding) return false;
+  }
+  Put word = put;
+  word.bytes = 0;
+  const auto taken = write(word, false);
+  if (taken && *taken) bytes_taken_ = false;
+  return taken;
+}
+
+Result<bool> OfiChannel::write(const Put& put, bool part) {
+  const auto request = adapter_.write(*this, put, peer_, word_ | put.tells.value_or(0));
+  if (!request) return request.error();
+  if (*request == nullptr) return false;
+  (*request)->part = part;
+  ++outstanding_;
+  if (put.bytes > 0) ++reading_;
+  return true;
 }
 
 // A put to a peer that has left fails. The only adapter's link is lost when a message is, and not with credit. Where
@@ -75,7 +101,8 @@ bool OfiChannel::on_ended(const OfiRequest& request, const std::string& failure,
       return take_loss(event);
     }
   }
-  // After a pause this end has said what has ended.
+  // The word of the put says that it has ended. After a pause this end has said what has ended.
+  if (request.part) return false;
   if (state_ != State::Connected && state_ != State::Pausing) return false;
   event = {};
   event.channel = index_;

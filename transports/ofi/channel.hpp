@@ -82,14 +82,18 @@ class OfiChannel final : public Channel {
  private:
   enum class State : std::uint8_t { Ready, Connected, Lost, Pausing, Paused, Settled, Stopping };
   void disconnect(ErrorCode code, const std::string& why);
+  // Both return false where the provider takes no more now.
+  Result<bool> submit(const Put& put);
+  Result<bool> write(const Put& put, bool part);
 
   OfiAdapter& adapter_;
   const std::uint16_t index_;
   State state_ = State::Ready;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   std::uint32_t word_ = 0;              // the peer's channel, where told words have it
-  std::uint32_t outstanding_ = 0;       // puts
+  std::uint32_t outstanding_ = 0;       // writes
   std::uint32_t reading_ = 0;           // those of them that have bytes
+  bool bytes_taken_ = false;            // of the next put, whose word was not
   std::uint32_t told_ = 0;              // puts that told the peer something and have ended, since connect()
   std::uint32_t received_ = 0;          // puts of the peer that told something
   std::int64_t pausing_ns_ = 0;         // when the channel began to pause

@@ -170,6 +170,8 @@ bool is_socket_address(std::uint32_t format) {
 
 std::string OfiProvider::describe() const { return fmt::format("{} {}", name(), info->domain_attr->name); }
 
+bool must_tell_apart(std::string_view provider) { return provider == "tcp;ofi_rxm"; }
+
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa) {
   const bool filter_names = filter.find_first_of("^,") == std::string_view::npos;
   std::string provider(!named.empty() ? named : filter_names ? filter : "");
@@ -214,7 +216,7 @@ Result<std::vector<OfiProvider>> find_providers(int rank, bool has_device) {
   std::vector<OfiProvider> found;
   for (const std::size_t each : *chosen) {
     found.push_back({*library, OfiInfo((*library)->dupinfo(infos[each]), (*library)->freeinfo), offered.completion,
-                     no_device_memory});
+                     no_device_memory, must_tell_apart(infos[each]->fabric_attr->prov_name)});
     if (found.back().info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
   }
   return found;

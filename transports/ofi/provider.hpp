@@ -23,6 +23,7 @@ struct OfiProvider {
   OfiInfo info{nullptr, nullptr};
   std::uint64_t completion = 0;  // the flag by which a write completes when the peer's end has it
   std::string no_device_memory;  // why it takes no memory of devices; empty where it may
+  bool tells_apart = false;      // a told word goes in a write of its own, after the bytes
 
   std::string name() const { return info->fabric_attr->prov_name; }
   std::string describe() const;  // "efa rdmap16s27-rdm"
@@ -31,6 +32,11 @@ struct OfiProvider {
 // Returns whether this transport drives what libfabric offers. Libfabric 2.1 and later offer each adapter of EFA twice,
 // and first by the fabric efa-direct, where told words need a receive, and which does not reach ends of the fabric efa.
 bool is_driven(const fi_info& info);
+
+// Returns whether words must be told in writes of their own. The layer ofi_rxm ends the process where an endpoint
+// is closed over the provider tcp amid a peer's write that tells (seen in libfabric 1.17, and still so in its sources
+// of 2026): that write has no context. Writes of one connection arrive in their order.
+bool must_tell_apart(std::string_view provider);
 
 // Returns whether addresses of that format are as sockets have them.
 bool is_socket_address(std::uint32_t format);

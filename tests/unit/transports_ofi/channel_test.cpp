@@ -281,6 +281,39 @@ TEST_P(OfiChannels, APeerThatIsGoneIsNamedOrTheChannelStops) {
   EXPECT_TRUE(stop(a));
 }
 
+// Neither the end that stops nor the one whose peer has stopped may end its process.
+TEST_P(OfiChannels, MayEndAmidAPutThatTells) {
+  int amid = 0;
+  for (int i = 0; i < 12; ++i) {
+    SCOPED_TRACE(i);
+    End a;
+    auto b = std::make_unique<End>();
+    ASSERT_TRUE(connect(a, *b));
+    put_one(a, *b, 64);
+    std::ranges::fill(a.memory, std::byte{1});
+    Put put = a.put_to(*b, 64, static_cast<std::uint32_t>(a.memory.size()) - 64);
+    put.tells = 1;
+    ASSERT_TRUE(wait(a, *b, [&] {
+      if (b->memory[64] == std::byte{1}) return true;
+      EXPECT_TRUE(a.channel->put(std::span(&put, 1)));
+      return false;
+    }));
+    if (b->memory.back() == std::byte{0}) ++amid;
+    End& first = i % 2 == 0 ? *b : a;
+    if (i % 4 < 2) {
+      ASSERT_TRUE(stop(first));
+    } else {
+      first.channel.reset();
+      first.adapter->close_now();
+    }
+    End& other = i % 2 == 0 ? a : *b;
+    for (int polls = 0; polls < 100; ++polls) other.poll();
+    EXPECT_LE(b->told.size(), 40U);
+    ASSERT_TRUE(stop(other));
+  }
+  EXPECT_GT(amid, 0);
+}
+
 TEST_P(OfiChannels, CreditToAPeerThatLeftLosesNothing) {
   End a;
   auto b = std::make_unique<End>();
