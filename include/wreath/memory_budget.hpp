@@ -15,6 +15,8 @@ struct MemoryBudget {
   int ranks = 0;
   int ranks_in_process = 1;
   std::uint32_t slot_bytes = 0;
+  // Counts the bytes of a slot of the lane of sends and receives.
+  std::uint32_t send_slot_bytes = 0;
   // Counts the slots of each FIFO.
   std::uint32_t slot_count = 0;
   // Counts the lanes that fill slots in most algorithms, and the one of sends and receives.

@@ -69,16 +69,17 @@ std::string Engine::identity() const { return log_identity(rank()); }
 
 Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments) {
   const std::uint64_t most = most_in_a_process(membership_);
-  const auto slot_bytes = slot_bytes_of(ranks(), most, options_);
+  const SlotSizes sizes = slot_sizes(ranks(), most, options_);
   const std::uint32_t slots = options_.overrides.slot_count;
   shape_ = {kLanes,
             slots,
-            slot_bytes,
+            sizes.bytes,
             options_.debug.first_sequence,
             epoch,
             options_.check_wires,
-            ring_bytes(ranks_of_host(), std::size_t{slots} * slot_bytes),
-            fills_ping_pong(cpu_vendor(), ranks_of_host())};
+            ring_bytes(ranks_of_host(), std::size_t{slots} * sizes.bytes),
+            fills_ping_pong(cpu_vendor(), ranks_of_host()),
+            sizes.last_lane_bytes};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(ranks_of_host());
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});

@@ -88,9 +88,12 @@ std::uint64_t record_messages(FlightRecorder& recorder, const ExchangeMessages& 
 
 Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& messages) {
   const FifoShape& shape = engine.shape();
-  // A message that fits the slots as a whole is on its way whether or not it is received.
+  // A message that fits the slots as a whole is on its way whether or not it is received. Larger ones take all of their
+  // slots: ranks that share cores then wait for each other less often. All ranks must know the sizes of these slots.
   const std::uint64_t tile = engine.tuning().largest_tile();
-  const ExchangeTiles tiles{tile, shape.slot_bytes, shape.slot_count * tile + 1};
+  const bool mapped = engine.tuning().all_mapped();
+  const std::uint64_t large_tile = mapped ? shape.mapped_slot_bytes(kExchangeLane) : shape.slot_bytes;
+  const ExchangeTiles tiles{tile, large_tile, shape.slot_count * tile + 1};
   if (plan_exchange(messages, engine.rank(), engine.ranks(), tiles, plan_)) {
     WREATH_TRY(bind_fifos(engine.links(), plan_.bound));
   }

@@ -20,11 +20,16 @@ std::uint32_t lanes_with_slots(const CommunicatorOptions& options) {
   return kStrands * static_cast<std::uint32_t>(std::max(1, options.overrides.lanes)) + 1;
 }
 
-std::uint32_t slot_bytes_of(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options) {
-  const std::uint64_t slots =
-      static_cast<std::uint64_t>(std::max(1, ranks - 1)) * lanes_with_slots(options) * options.overrides.slot_count;
-  const std::uint64_t share = options.overrides.buffer_bytes / std::max<std::uint64_t>(1, ranks_in_process) / slots;
-  return static_cast<std::uint32_t>(std::clamp(std::bit_floor(share), kMinimumSlotBytes, kMaximumSlotBytes));
+SlotSizes slot_sizes(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options) {
+  const std::uint64_t peers = static_cast<std::uint64_t>(std::max(1, ranks - 1));
+  const std::uint64_t processes_share = options.overrides.buffer_bytes / std::max<std::uint64_t>(1, ranks_in_process);
+  const std::uint64_t all_lanes = processes_share / (peers * options.overrides.slot_count);
+  const std::uint64_t lanes = lanes_with_slots(options);
+  const std::uint64_t bytes = std::clamp(std::bit_floor(all_lanes / lanes), kMinimumSlotBytes, kMaximumSlotBytes);
+  const std::uint64_t others = (lanes - 1) * bytes;
+  const std::uint64_t left = all_lanes > others ? all_lanes - others : 0;
+  const std::uint64_t last = std::clamp(std::bit_floor(left), bytes, kMaximumSlotBytes);
+  return {static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(last)};
 }
 
 }  // namespace wreath

@@ -11,7 +11,11 @@ namespace wreath {
 // Returns the number of lanes that have slots: the lanes that most algorithms fill, and the lane of sends and receives.
 std::uint32_t lanes_with_slots(const CommunicatorOptions& options);
 
-// Returns the bytes of a slot, where no process holds more than `ranks_in_process` of the ranks.
-std::uint32_t slot_bytes_of(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options);
+struct SlotSizes {
+  std::uint32_t bytes;            // of a slot
+  std::uint32_t last_lane_bytes;  // of a slot for sends and receives where peers map it: this lane has what is left
+};
+// Returns the sizes where no process holds more than `ranks_in_process` of the ranks.
+SlotSizes slot_sizes(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options);
 
 }  // namespace wreath

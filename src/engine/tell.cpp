@@ -23,8 +23,10 @@ void Engine::tell_start() const {
     log_info("algorithms that have a handwritten loop run by it, the others by their steps");
   }
   log_info(
-      "slots: {} x {} to each peer and lane; messages above {} and up to {} use {} of those that peers map in turn",
-      shape_.slot_count, format_bytes(shape_.slot_bytes), format_bytes(kStoreBufferBytes),
+      "slots: {} x {} to each peer and lane, and {} x {} for sends to peers that map them; messages above {} and up to "
+      "{} use {} of those that peers map in turn",
+      shape_.slot_count, format_bytes(shape_.slot_bytes), shape_.slot_count,
+      format_bytes(shape_.mapped_slot_bytes(kExchangeLane)), format_bytes(kStoreBufferBytes),
       format_bytes(kMostRingMessageBytes), format_bytes(shape_.ring_bytes));
 }
 

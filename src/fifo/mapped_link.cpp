@@ -22,7 +22,7 @@ SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   send.consumed = theirs.consumed(own.rank(), lane);
   send.next = own.shape().first_sequence;
   send.slot_count = own.shape().slot_count;
-  send.slot_bytes = own.shape().slot_bytes;
+  send.slot_bytes = own.shape().mapped_slot_bytes(lane);
   send.lane = lane;
   return send;
 }

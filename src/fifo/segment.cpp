@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kControlSegment = "control segment";
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 7;
+constexpr std::uint32_t kLayoutVersion = 8;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -45,6 +45,8 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   if (shape.lanes == 0) return invalid("lanes", shape.lanes);
   if (!std::has_single_bit(shape.slot_count) || shape.slot_count > 1024) return invalid("slot_count", shape.slot_count);
   if (!std::has_single_bit(shape.slot_bytes)) return invalid("slot_bytes", shape.slot_bytes);
+  const std::uint32_t last = shape.last_lane_slot_bytes;
+  if (last != 0 && !std::has_single_bit(last)) return invalid("last_lane_slot_bytes", last);
   return {};
 }
 
@@ -72,6 +74,7 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
   start.ranks = ranks;
   start.slot_count = shape.slot_count;
   start.slot_bytes = shape.slot_bytes;
+  start.last_lane_slot_bytes = shape.last_lane_slot_bytes;
   start.first_sequence = shape.first_sequence;
   start.lanes = shape.lanes;
   start.epoch = shape.epoch;
@@ -183,15 +186,14 @@ Result<std::uint32_t> OwnSegment::add_entry(Entry entry) {
   return index;
 }
 
-Status OwnSegment::make_staging(StagingRegion& staging) {
+Status OwnSegment::make_staging(std::uint16_t lane) {
   std::size_t places = 0;
   for (const Peer& peer : peers_) places += peer.mapped ? 1U : 0U;
-  const std::size_t bytes = places * shape_.slot_count * shape_.slot_bytes;
-  Result<std::shared_ptr<Region>> region = memory_->create(bytes, "staging memory");
+  Result<std::shared_ptr<Region>> region = memory_->create(places * staged_bytes(lane), "staging memory");
   if (!region) return region.error();
   Result<std::uint32_t> index = add_entry({(*region)->id(), *region, *region});
   if (!index) return index.error();
-  staging = {*std::move(region), *index, places};
+  staging_[lane] = {*std::move(region), *index, places};
   return {};
 }
 
@@ -199,12 +201,12 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
   const std::lock_guard lock(mutex_);
   StagingRegion& staging = staging_[lane];
   const Peer& of_peer = peers_[static_cast<std::size_t>(peer)];
-  if (of_peer.mapped && staging.region == nullptr) WREATH_TRY(make_staging(staging));
+  if (of_peer.mapped && staging.region == nullptr) WREATH_TRY(make_staging(lane));
   if (!of_peer.mapped || of_peer.place >= staging.places) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("rank {} asked for staging before it was offered this segment", peer)};
   }
-  const std::size_t offset = of_peer.place * shape_.slot_count * shape_.slot_bytes;
+  const std::size_t offset = of_peer.place * staged_bytes(lane);
   return Staging{staging.region->data() + offset, {staging.index, offset}};
 }
 
@@ -320,7 +322,8 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
         fmt::format("it is rank {} of {} where {} of {} is meant", start.rank, start.ranks, peer, own.ranks()));
   }
   if (start.lanes != shape.lanes || start.slot_count != shape.slot_count || start.slot_bytes != shape.slot_bytes ||
-      start.first_sequence != shape.first_sequence || start.epoch != shape.epoch) {
+      start.last_lane_slot_bytes != shape.last_lane_slot_bytes || start.first_sequence != shape.first_sequence ||
+      start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
   if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");

@@ -29,6 +29,7 @@ struct SegmentPrologue {
   std::int32_t ranks;
   std::uint32_t slot_count;
   std::uint32_t slot_bytes;
+  std::uint32_t last_lane_slot_bytes;
   std::uint32_t first_sequence;
   std::uint16_t lanes;
   std::uint16_t epoch;
@@ -93,7 +94,7 @@ struct Announcement {
   Offer offer;
 };
 
-// The staging memory of one peer and lane has slot_count x slot_bytes bytes.
+// The staging memory of one peer and lane has slot_count x FifoShape::mapped_slot_bytes() bytes.
 struct Staging {
   std::byte* data;
   RegionName name;
@@ -202,7 +203,11 @@ class OwnSegment {
     std::atomic<std::uint32_t> told{1};
   };
   Result<std::uint32_t> add_entry(Entry entry);
-  Status make_staging(StagingRegion& staging);
+  // Returns the bytes of a peer's slots in the staging memory of a lane.
+  std::size_t staged_bytes(std::uint16_t lane) const {
+    return std::size_t{shape_.slot_count} * shape_.mapped_slot_bytes(lane);
+  }
+  Status make_staging(std::uint16_t lane);
   std::optional<RegionName> name(const UserMemory& memory, bool of_device);
   Result<std::optional<Offer>> describe(const Entry& entry, const Peer& peer);
 

@@ -135,8 +135,8 @@ LaneGrid* GridRun::grid_of(LibraryDevice& device) {
 }
 
 Result<std::unique_ptr<LaneGrid>> GridRun::make_grid(LibraryDevice& device) {
-  auto grid =
-      LaneGrid::create(device, engine().links(), engine().shape().slot_bytes, [this] { engine().wake_driver(); });
+  const std::uint32_t most_bytes = engine().shape().mapped_slot_bytes(kExchangeLane);
+  auto grid = LaneGrid::create(device, engine().links(), most_bytes, [this] { engine().wake_driver(); });
   if (!grid) return grid;
   for (Rank peer = 0; peer < engine().ranks(); ++peer) {
     if (peer == engine().rank()) continue;

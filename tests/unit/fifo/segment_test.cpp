@@ -35,27 +35,57 @@ TEST(OwnSegment, RefusesShapesOutOfRange) {
   EXPECT_THAT(error_of(0, 2, shape_of(3)), testing::HasSubstr("slot_count = 3"));
   EXPECT_THAT(error_of(0, 2, shape_of(0)), testing::HasSubstr("slot_count = 0"));
   EXPECT_THAT(error_of(0, 2, shape_of(2, 0, 100)), testing::HasSubstr("slot_bytes = 100"));
+  FifoShape odd_sends = shape_of(2);
+  odd_sends.last_lane_slot_bytes = 5000;
+  EXPECT_THAT(error_of(0, 2, odd_sends), testing::HasSubstr("last_lane_slot_bytes = 5000"));
   FifoShape no_lanes = shape_of(2);
   no_lanes.lanes = 0;
   EXPECT_THAT(error_of(0, 2, no_lanes), testing::HasSubstr("lanes = 0"));
 }
 
+TEST(PeerSegment, HasTheShapeOfTheOwnOne) {
+  const FifoShape shape = shape_of(2);
+  const auto own = std::move(OwnSegment::create(0, 2, shape, host_segment_memory(false))).value();
+  const auto opened = [&own](const FifoShape& theirs) {
+    const auto peer = std::move(OwnSegment::create(1, 2, theirs, host_segment_memory(false))).value();
+    return PeerSegment::open(*own, 1, std::move(peer->offer(0, false)).value());
+  };
+  EXPECT_TRUE(opened(shape));
+  using Change = void (*)(FifoShape&);
+  for (const Change change :
+       {+[](FifoShape& s) { s.lanes = 3; }, +[](FifoShape& s) { s.slot_count = 4; },
+        +[](FifoShape& s) { s.slot_bytes = 8192; }, +[](FifoShape& s) { s.last_lane_slot_bytes = 8192; },
+        +[](FifoShape& s) { s.first_sequence = 1; }, +[](FifoShape& s) { s.epoch = 1; }}) {
+    FifoShape other = shape;
+    change(other);
+    const auto refused = opened(other);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::Mismatch);
+    EXPECT_EQ(refused.error().message,
+              "the control segment of rank 1: lanes, slots, sequence or epoch differ from this rank's");
+  }
+}
+
 TEST(OwnSegment, GivesEveryPeerAndLaneStagingOfItsOwn) {
   constexpr int kRanks = 4;
-  const FifoShape shape = shape_of(2);
+  FifoShape shape = shape_of(2);
+  shape.last_lane_slot_bytes = 8192;
   auto segment = std::move(OwnSegment::create(1, kRanks, shape, host_segment_memory(true))).value();
   const std::size_t before = region_count();
   for (Rank peer : {3, 0}) std::move(segment->offer(peer, true)).value();
   EXPECT_EQ(region_count(), before);
   std::vector<const std::byte*> seen;
   for (std::uint16_t lane : {std::uint16_t{0}, std::uint16_t{1}}) {
+    const std::size_t slots_bytes = std::size_t{2} * (lane == 0 ? 4096 : 8192);
     for (Rank peer : {0, 3}) {
       const Staging staging = segment->staging(peer, lane).value();
       EXPECT_EQ(segment->staging(peer, lane).value().data, staging.data);
       EXPECT_EQ(staging.name.index, lane + 1U);
-      EXPECT_EQ(Region::find_at(staging.data)->bytes(), 2U * 2 * 4096);  // peers, slots
-      std::memset(staging.data, peer + lane, 2 * 4096);
-      for (const std::byte* other : seen) EXPECT_GE(std::abs(other - staging.data), 2 * 4096);
+      EXPECT_EQ(Region::find_at(staging.data)->bytes(), 2 * slots_bytes);  // peers
+      std::memset(staging.data, peer + lane, slots_bytes);
+      for (const std::byte* other : seen) {
+        EXPECT_GE(std::abs(other - staging.data), static_cast<std::ptrdiff_t>(slots_bytes));
+      }
       seen.push_back(staging.data);
     }
   }
