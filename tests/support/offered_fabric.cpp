@@ -1,5 +1,5 @@
-// Says what libfabric offers, for the stand-in (shuffled_fabric.cpp). With SHUFFLED_FABRIC_ADAPTERS=N the first
-// adapter of the provider is offered N times, as fake_0, fake_1 and so on.
+// Says what libfabric offers, for the stand-in (shuffled_fabric.cpp), which keeps no order. With
+// SHUFFLED_FABRIC_ADAPTERS=N the first adapter of the provider is offered N times, as fake_0, fake_1 and so on.
 #include <rdma/fabric.h>
 
 #include <algorithm>
@@ -73,6 +73,9 @@ int fi_getinfo(std::uint32_t version, const char* node, const char* service, std
   const int returned = real(&fi_getinfo, "fi_getinfo")(known, node, service, flags, asked, info);
   real(&fi_freeinfo, "fi_freeinfo")(asked);
   if (returned == 0) devices.add_to(*info);
+  for (fi_info* each = returned == 0 ? *info : nullptr; each != nullptr; each = each->next) {
+    each->tx_attr->msg_order = each->rx_attr->msg_order = FI_ORDER_NONE;
+  }
   const char* const adapters = std::getenv("SHUFFLED_FABRIC_ADAPTERS");
   if (returned == 0 && adapters != nullptr) wreath::test::offer_several(info, std::atoi(adapters));
   return returned;

@@ -170,7 +170,10 @@ bool is_socket_address(std::uint32_t format) {
 
 std::string OfiProvider::describe() const { return fmt::format("{} {}", name(), info->domain_attr->name); }
 
-bool must_tell_apart(std::string_view provider) { return provider == "tcp;ofi_rxm"; }
+bool must_tell_apart(const fi_info& info) {
+  const bool ordered = (info.tx_attr->msg_order & FI_ORDER_RMA_WAW) != 0;
+  return ordered && info.fabric_attr->prov_name == std::string_view("tcp;ofi_rxm");
+}
 
 Result<std::string> wanted_provider(std::string_view named, std::string_view filter, bool has_efa) {
   const bool filter_names = filter.find_first_of("^,") == std::string_view::npos;
@@ -216,7 +219,7 @@ Result<std::vector<OfiProvider>> find_providers(int rank, bool has_device) {
   std::vector<OfiProvider> found;
   for (const std::size_t each : *chosen) {
     found.push_back({*library, OfiInfo((*library)->dupinfo(infos[each]), (*library)->freeinfo), offered.completion,
-                     no_device_memory, must_tell_apart(infos[each]->fabric_attr->prov_name)});
+                     no_device_memory, must_tell_apart(*infos[each])});
     if (found.back().info == nullptr) return Error{ErrorCode::System, "fi_dupinfo: out of memory"};
   }
   return found;

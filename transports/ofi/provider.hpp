@@ -33,10 +33,10 @@ struct OfiProvider {
 // and first by the fabric efa-direct, where told words need a receive, and which does not reach ends of the fabric efa.
 bool is_driven(const fi_info& info);
 
-// Returns whether words must be told in writes of their own. The layer ofi_rxm ends the process where an endpoint
-// is closed over the provider tcp amid a peer's write that tells (seen in libfabric 1.17, and still so in its sources
-// of 2026): that write has no context. Writes of one connection arrive in their order.
-bool must_tell_apart(std::string_view provider);
+// Returns whether words go in writes of their own. The layer ofi_rxm ends the process where an endpoint is closed over
+// the provider tcp amid a peer's write that tells (seen in libfabric 1.17, and still so in its sources of 2026): that
+// write has no context. It takes a provider whose writes arrive in their order.
+bool must_tell_apart(const fi_info& info);
 
 // Returns whether addresses of that format are as sockets have them.
 bool is_socket_address(std::uint32_t format);

@@ -58,6 +58,22 @@ TEST(OfiProvider, OfEfaIsNotTheDirectOne) {
   EXPECT_FALSE(is_driven(info));
 }
 
+TEST(OfiProvider, ThatIsOrderedTellsApart) {
+  fi_tx_attr sent{};
+  fi_fabric_attr fabric{};
+  fi_info info{};
+  info.tx_attr = &sent;
+  info.fabric_attr = &fabric;
+  std::string name = "tcp;ofi_rxm";
+  fabric.prov_name = name.data();
+  EXPECT_FALSE(must_tell_apart(info)) << "the word might come first";
+  sent.msg_order = FI_ORDER_RMA_WAW;
+  EXPECT_TRUE(must_tell_apart(info));
+  name = "verbs;ofi_rxm";
+  fabric.prov_name = name.data();
+  EXPECT_FALSE(must_tell_apart(info));
+}
+
 std::string chosen(const std::vector<OfferedAdapter>& all, std::string_view choice, std::string_view interfaces,
                    int rank = 0, std::size_t count = 1) {
   const auto indices = choose_offered(all, choice, interfaces, rank, count);
