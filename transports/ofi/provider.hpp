@@ -35,7 +35,7 @@ bool is_driven(const fi_info& info);
 
 // Returns whether words go in writes of their own. The layer ofi_rxm ends the process where an endpoint is closed over
 // the provider tcp amid a peer's write that tells (seen in libfabric 1.17, and still so in its sources of 2026): that
-// write has no context. It takes a provider whose writes arrive in their order.
+// write has no context. Words may go apart only where the provider keeps the order of writes.
 bool must_tell_apart(const fi_info& info);
 
 // Returns whether addresses of that format are as sockets have them.
