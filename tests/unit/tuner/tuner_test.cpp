@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/schedule/lower.hpp"
+#include "wreath/fifo.hpp"
 #include "wreath/link.hpp"
 
 namespace wreath {
@@ -171,6 +172,23 @@ TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   Query multiplied = query(Collective::AllReduce, 8);
   multiplied.premultiplied = true;
   EXPECT_FALSE(choose(context(4, true), multiplied).small);
+}
+
+TEST(Tuner, TilesFitAPingPongSlotWhereSlotsGain) {
+  TunerContext slots = context(2, true);
+  slots.ping_pong = true;
+  const auto tile = [&](Collective collective, std::size_t bytes) {
+    return choose(slots, query(collective, bytes)).tile_bytes;
+  };
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  EXPECT_EQ(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
+  EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB + 4), PingPongSlots::kBytes);
+  EXPECT_EQ(tile(Collective::AllGather, 64 * kMiB), PingPongSlots::kBytes);
+  EXPECT_EQ(tile(Collective::AllToAll, kMiB / 2), PingPongSlots::kBytes);
+  EXPECT_GT(tile(Collective::AllToAll, kMiB), PingPongSlots::kBytes);
+  EXPECT_GT(tile(Collective::Broadcast, kMiB / 2), PingPongSlots::kBytes);
+  slots.ping_pong = false;
+  EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
 }
 
 TEST(Tuner, SaysWhyThereIsNoRow) {
