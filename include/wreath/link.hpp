@@ -23,12 +23,12 @@ struct FifoShape {
   bool checked = false;                      // messages over a wire carry a checksum
   std::size_t ring_bytes = kLeastRingBytes;  // SendFifo::ring_bytes where peers map the slots
   bool ping_pong = false;                    // this rank fills PingPongSlots
-  // Slots of the last lane, which has the messages of sends, may be larger where peers map them: a power of two, or 0.
-  std::uint32_t last_lane_slot_bytes = 0;
+  // Slots of the last lane, which exchanges use, may be larger where peers map them: a power of two, or 0.
+  std::uint32_t exchange_slot_bytes = 0;
 
   // Returns the bytes of a slot where peers map it.
   std::uint32_t mapped_slot_bytes(std::uint16_t lane) const {
-    return lane + 1 == lanes && last_lane_slot_bytes > slot_bytes ? last_lane_slot_bytes : slot_bytes;
+    return lane + 1 == lanes && exchange_slot_bytes > slot_bytes ? exchange_slot_bytes : slot_bytes;
   }
 };
 

@@ -16,7 +16,7 @@ struct MemoryBudget {
   int ranks_in_process = 1;
   std::uint32_t slot_bytes = 0;
   // Counts the bytes of a slot of the lane of sends and receives.
-  std::uint32_t send_slot_bytes = 0;
+  std::uint32_t exchange_slot_bytes = 0;
   // Counts the slots of each FIFO.
   std::uint32_t slot_count = 0;
   // Counts the lanes that fill slots in most algorithms, and the one of sends and receives.

@@ -20,8 +20,15 @@ using Clock = CommonStart::Clock;
 // All ranks know the instant before it comes. While they wait longer, the hypervisor disturbs more of them.
 constexpr double kLeastWaitNs = 1e3;
 constexpr double kMostWaitNs = 1e6;
+// Ranks of longer calls write longer inputs between two of them.
+constexpr Clock::duration kMostQuiet = std::chrono::microseconds(100);
 
 double ns_of(Clock::duration duration) { return std::chrono::duration<double, std::nano>(duration).count(); }
+
+void wait_until(Clock::time_point instant) {
+  while (Clock::now() < instant) {
+  }
+}
 
 }  // namespace
 
@@ -44,6 +51,8 @@ Result<Clock::time_point> CommonStart::wait() {
     WREATH_TRY(barrier(member_));
     return Clock::now();
   }
+  const Clock::time_point called = Clock::now();
+  if (started_) wait_until(called + std::min(called - *started_, kMostQuiet));
   const Clock::time_point entered = Clock::now();
   const auto all = gather(member_, std::vector{ns_of(entered.time_since_epoch()), meeting_ns_});
   if (!all) return all.error();
@@ -57,8 +66,8 @@ Result<Clock::time_point> CommonStart::wait() {
   // All clocks lie so close to this rank's that their differences are exact.
   const double left_ns = latest_ns - ns_of(entered.time_since_epoch()) + std::min(longest_ns, kMostWaitNs);
   const Clock::time_point start = entered + std::chrono::nanoseconds(std::llround(left_ns));
-  while (Clock::now() < start) {
-  }
+  wait_until(start);
+  started_ = start;
   return start;
 }
 

@@ -38,14 +38,14 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.ranks_in_process = ranks_in_process;
   const SlotSizes sizes = slot_sizes(ranks, static_cast<std::uint64_t>(ranks_in_process), *complete);
   budget.slot_bytes = sizes.bytes;
-  budget.send_slot_bytes = sizes.last_lane_bytes;
+  budget.exchange_slot_bytes = sizes.exchange_bytes;
   budget.slot_count = complete->overrides.slot_count;
   budget.lanes = lanes_with_slots(*complete);
   const auto peers = static_cast<std::size_t>(ranks - 1);
   const SegmentLayout layout(ranks, {kLanes, budget.slot_count, budget.slot_bytes, 0, 0});
   budget.headers = layout.ping_pong;
   budget.small_area = layout.bytes - layout.ping_pong;
-  const std::size_t lanes_bytes = std::size_t{budget.lanes - 1} * budget.slot_bytes + budget.send_slot_bytes;
+  const std::size_t lanes_bytes = std::size_t{budget.lanes - 1} * budget.slot_bytes + budget.exchange_slot_bytes;
   budget.staging = peers * budget.slot_count * lanes_bytes;
   budget.recorder = sizeof(RecorderMemory);
   budget.bookkeeping = kBookkeepingBytes + peers * kBookkeepingOfPeerBytes;

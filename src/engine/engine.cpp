@@ -79,7 +79,7 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
             options_.check_wires,
             ring_bytes(ranks_of_host(), std::size_t{slots} * sizes.bytes),
             fills_ping_pong(cpu_vendor(), ranks_of_host()),
-            sizes.last_lane_bytes};
+            sizes.exchange_bytes};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(ranks_of_host());
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});

@@ -45,8 +45,8 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   if (shape.lanes == 0) return invalid("lanes", shape.lanes);
   if (!std::has_single_bit(shape.slot_count) || shape.slot_count > 1024) return invalid("slot_count", shape.slot_count);
   if (!std::has_single_bit(shape.slot_bytes)) return invalid("slot_bytes", shape.slot_bytes);
-  const std::uint32_t last = shape.last_lane_slot_bytes;
-  if (last != 0 && !std::has_single_bit(last)) return invalid("last_lane_slot_bytes", last);
+  const std::uint32_t last = shape.exchange_slot_bytes;
+  if (last != 0 && !std::has_single_bit(last)) return invalid("exchange_slot_bytes", last);
   return {};
 }
 
@@ -74,7 +74,7 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
   start.ranks = ranks;
   start.slot_count = shape.slot_count;
   start.slot_bytes = shape.slot_bytes;
-  start.last_lane_slot_bytes = shape.last_lane_slot_bytes;
+  start.exchange_slot_bytes = shape.exchange_slot_bytes;
   start.first_sequence = shape.first_sequence;
   start.lanes = shape.lanes;
   start.epoch = shape.epoch;
@@ -322,7 +322,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
         fmt::format("it is rank {} of {} where {} of {} is meant", start.rank, start.ranks, peer, own.ranks()));
   }
   if (start.lanes != shape.lanes || start.slot_count != shape.slot_count || start.slot_bytes != shape.slot_bytes ||
-      start.last_lane_slot_bytes != shape.last_lane_slot_bytes || start.first_sequence != shape.first_sequence ||
+      start.exchange_slot_bytes != shape.exchange_slot_bytes || start.first_sequence != shape.first_sequence ||
       start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }

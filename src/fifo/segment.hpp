@@ -29,7 +29,7 @@ struct SegmentPrologue {
   std::int32_t ranks;
   std::uint32_t slot_count;
   std::uint32_t slot_bytes;
-  std::uint32_t last_lane_slot_bytes;
+  std::uint32_t exchange_slot_bytes;
   std::uint32_t first_sequence;
   std::uint16_t lanes;
   std::uint16_t epoch;

@@ -26,7 +26,7 @@ struct MemoryLine {
 
 const MemoryLine kLines[] = {
     {"slot", [](const MemoryBudget& b) { return fmt::format("{} KiB", b.slot_bytes / 1024); }},
-    {"slot of sends", [](const MemoryBudget& b) { return fmt::format("{} KiB", b.send_slot_bytes / 1024); }},
+    {"slot of sends", [](const MemoryBudget& b) { return fmt::format("{} KiB", b.exchange_slot_bytes / 1024); }},
     {"slots of a FIFO x lanes", [](const MemoryBudget& b) { return fmt::format("{} x {}", b.slot_count, b.lanes); }},
     {"slot headers, counters", [](const MemoryBudget& b) { return mib_of(b.headers); }},
     {"small messages", [](const MemoryBudget& b) { return mib_of(b.small_area); }},
@@ -90,7 +90,7 @@ void print_held(const MemoryBudget& budget, const Totals& held) {
 Json json_of(const MemoryBudget& budget) {
   return {{"ranks", budget.ranks},
           {"slot_bytes", budget.slot_bytes},
-          {"send_slot_bytes", budget.send_slot_bytes},
+          {"exchange_slot_bytes", budget.exchange_slot_bytes},
           {"slot_count", budget.slot_count},
           {"lanes", budget.lanes},
           {"header_bytes", budget.headers},

@@ -34,13 +34,13 @@ void check_sizes(int ranks, int ranks_in_process, const CommunicatorOptions& opt
     return slots * (others * bytes + of_last) <= allowed;
   };
   EXPECT_TRUE(std::has_single_bit(sizes.bytes));
-  EXPECT_TRUE(std::has_single_bit(sizes.last_lane_bytes));
-  EXPECT_GE(sizes.last_lane_bytes, sizes.bytes);
-  EXPECT_LE(sizes.last_lane_bytes, kMost);
-  EXPECT_TRUE(sizes.bytes == kLeast || fits(sizes.bytes, sizes.last_lane_bytes));
+  EXPECT_TRUE(std::has_single_bit(sizes.exchange_bytes));
+  EXPECT_GE(sizes.exchange_bytes, sizes.bytes);
+  EXPECT_LE(sizes.exchange_bytes, kMost);
+  EXPECT_TRUE(sizes.bytes == kLeast || fits(sizes.bytes, sizes.exchange_bytes));
   EXPECT_TRUE(sizes.bytes == kMost || !fits(2 * sizes.bytes, 2 * sizes.bytes));
-  EXPECT_TRUE(sizes.last_lane_bytes == kMost || !fits(sizes.bytes, 2 * sizes.last_lane_bytes));
-  EXPECT_TRUE(sizes.last_lane_bytes == sizes.bytes || fits(sizes.bytes, sizes.last_lane_bytes));
+  EXPECT_TRUE(sizes.exchange_bytes == kMost || !fits(sizes.bytes, 2 * sizes.exchange_bytes));
+  EXPECT_TRUE(sizes.exchange_bytes == sizes.bytes || fits(sizes.bytes, sizes.exchange_bytes));
 }
 
 TEST(SlotSizes, ShareTheMemoryOfAProcess) {

@@ -36,8 +36,8 @@ TEST(OwnSegment, RefusesShapesOutOfRange) {
   EXPECT_THAT(error_of(0, 2, shape_of(0)), testing::HasSubstr("slot_count = 0"));
   EXPECT_THAT(error_of(0, 2, shape_of(2, 0, 100)), testing::HasSubstr("slot_bytes = 100"));
   FifoShape odd_sends = shape_of(2);
-  odd_sends.last_lane_slot_bytes = 5000;
-  EXPECT_THAT(error_of(0, 2, odd_sends), testing::HasSubstr("last_lane_slot_bytes = 5000"));
+  odd_sends.exchange_slot_bytes = 5000;
+  EXPECT_THAT(error_of(0, 2, odd_sends), testing::HasSubstr("exchange_slot_bytes = 5000"));
   FifoShape no_lanes = shape_of(2);
   no_lanes.lanes = 0;
   EXPECT_THAT(error_of(0, 2, no_lanes), testing::HasSubstr("lanes = 0"));
@@ -54,7 +54,7 @@ TEST(PeerSegment, HasTheShapeOfTheOwnOne) {
   using Change = void (*)(FifoShape&);
   for (const Change change :
        {+[](FifoShape& s) { s.lanes = 3; }, +[](FifoShape& s) { s.slot_count = 4; },
-        +[](FifoShape& s) { s.slot_bytes = 8192; }, +[](FifoShape& s) { s.last_lane_slot_bytes = 8192; },
+        +[](FifoShape& s) { s.slot_bytes = 8192; }, +[](FifoShape& s) { s.exchange_slot_bytes = 8192; },
         +[](FifoShape& s) { s.first_sequence = 1; }, +[](FifoShape& s) { s.epoch = 1; }}) {
     FifoShape other = shape;
     change(other);
@@ -69,7 +69,7 @@ TEST(PeerSegment, HasTheShapeOfTheOwnOne) {
 TEST(OwnSegment, GivesEveryPeerAndLaneStagingOfItsOwn) {
   constexpr int kRanks = 4;
   FifoShape shape = shape_of(2);
-  shape.last_lane_slot_bytes = 8192;
+  shape.exchange_slot_bytes = 8192;
   auto segment = std::move(OwnSegment::create(1, kRanks, shape, host_segment_memory(true))).value();
   const std::size_t before = region_count();
   for (Rank peer : {3, 0}) std::move(segment->offer(peer, true)).value();

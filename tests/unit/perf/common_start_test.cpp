@@ -52,6 +52,17 @@ TEST(CommonStart, IsOneInstantOnCoresOfTheirOwn) {
   }
 }
 
+TEST(CommonStart, LetsOthersEndTheirCallBeforeRanksMeet) {
+  const std::vector<int> cores = allowed_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "there is one core: run it on two";
+  const std::vector<Seen> list = wait_together({cores[0], cores[1]});
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    const Clock::time_point last = std::max(list[i].entered[0], list[i].entered[1]);
+    // The late rank spent longer than ranks are quiet at most.
+    EXPECT_GE(list[i].said[0], last + std::chrono::microseconds(100));
+  }
+}
+
 TEST(CommonStart, IsEachRanksOwnWhereRanksShareACore) {
   const int core = allowed_cores().front();
   for (const Seen& seen : wait_together({core, core})) {
