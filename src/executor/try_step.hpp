@@ -117,6 +117,26 @@ class StepRunner : private LaneMessages<Processor> {
     return Work::by_reference(to(), buffer, lane_.elements * bytes_of(form_of(buffer)));
   }
 
+  // Returns the bytes of the part behind this tile. Of other buffers than Input they may not be there yet.
+  WREATH_HOST_DEVICE std::uint64_t rest_of_input(const Side& side) const {
+    return side.buffer == Buffer::Input ? bytes_behind(side) : 0;
+  }
+  WREATH_HOST_DEVICE std::uint64_t bytes_behind(const Side& side) const {
+    const std::uint64_t elements =
+        operation_.geometry.elements_behind(side.buffer, side.part, lane_.data_lane, lane_.tile);
+    return elements * bytes_of(form_of(side.buffer));
+  }
+  // Failures of peers are seen between two reads, so a read does not take long.
+  WREATH_HOST_DEVICE static std::uint64_t read_ahead_at_most(std::uint64_t bytes) {
+    constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
+    return bytes < kMost ? bytes : kMost;
+  }
+  // Returns whether the lane's next message is the next tile of this step, and belongs behind this one.
+  WREATH_HOST_DEVICE bool lands_in_order() const {
+    const bool goes_on = operation_.step_major || lane_.end - lane_.first == 1;
+    return goes_on && step_.chunks == 1 && step_.target_buffer == Buffer::Output;
+  }
+
   WREATH_HOST_DEVICE Advance next_step() {
     lane_.elements = kNotBegun;
     lane_.arrived = 0;
@@ -239,6 +259,7 @@ class StepRunner : private LaneMessages<Processor> {
     sources.target_form = form_of(step_.target_buffer);
     sources.target_dead = (step_.flags & kTargetDead) != 0;
     sources.streams = streams() && !sources.target_dead;
+    sources.target_rest = slot == nullptr && lands_in_order() ? read_ahead_at_most(bytes_behind(target())) : 0;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece to = piece(target(), i);
       if (to.elements == 0) continue;
@@ -253,7 +274,7 @@ class StepRunner : private LaneMessages<Processor> {
     if (!Work::credit(to())) return Advance::Blocked;
     const Side from = sent();
     if (by_reference(from.buffer)) {
-      Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0));
+      Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0), rest_of_input(from));
       lane_.named = true;
       return next_step();
     }

@@ -283,6 +283,17 @@ WREATH_HOST_DEVICE inline Located locate_ping_pong(RecvFifo& fifo, std::uint64_t
   return {Locating::Found, slots->data[first]};
 }
 
+// Says in a header how many bytes of the next messages lie behind the data.
+WREATH_HOST_DEVICE inline void set_rest(SlotHeader& slot, std::uint64_t bytes) {
+  slot.flags |= kSlotRest;
+  *reinterpret_cast<std::uint64_t*>(slot.data) = bytes;
+}
+// Returns what set_rest() said; 0 where it said nothing.
+WREATH_HOST_DEVICE inline std::uint64_t rest_of(const SlotHeader& slot) {
+  const bool says = (slot.flags & kSlotRest) != 0 && slot.region == kPeerAddress;
+  return says ? *reinterpret_cast<const std::uint64_t*>(slot.data) : 0;
+}
+
 // Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), because
 // another process may change the header meanwhile. `own` is the data in the header itself. An address in a header is
 // taken for one of this process only under same_process.

@@ -71,6 +71,13 @@ struct Geometry {
     const std::uint64_t first = smaller(data_lane * stride, count);
     return smaller(first + stride, count) - first;
   }
+  // Returns the number of them in the tiles behind this one.
+  constexpr std::uint64_t elements_behind(Buffer buffer, std::uint32_t part, std::uint32_t data_lane,
+                                          std::uint32_t tile_index) const {
+    const std::uint64_t count = (buffer == Buffer::Output ? output : input).part(part).count;
+    const std::uint64_t all = elements(buffer, part, data_lane);
+    return all - smaller((std::uint64_t{tile_index} + 1) * tile_of(count), all);
+  }
   // Returns the number of elements of a data lane's share of `count` elements.
   constexpr std::uint64_t share(std::uint64_t count) const {
     const std::uint64_t near = (count + data_lanes - 1) / data_lanes;

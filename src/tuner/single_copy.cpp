@@ -16,8 +16,9 @@ constexpr SingleCopyRule kIntel[] = {
     {Collective::Exchange, 64 * kKiB, 4 * kMiB},
 };
 
-// Smaller calls take ping-pong slots.
+// Smaller calls take ping-pong slots. A rank of two reads the one block that an all_gather brings it as a whole.
 constexpr SingleCopyRule kIntelPingPong[] = {
+    {Collective::AllGather, 64 * kKiB, 24 * kMiB, 4 * kMiB},
     {Collective::AllToAll, 64 * kKiB, 16 * kMiB, kLeastPingPongCopyBytes},
     {Collective::Exchange, 64 * kKiB, 12 * kMiB, 512 * kKiB + 1},
 };
@@ -30,7 +31,8 @@ SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ra
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s. Ranks that share a core fill
   // slots in its own cache, and the kernel lets threads of a process wait for each other when both read its memory.
   if (vendor == "GenuineIntel" && !ranks.crowded && !ranks.share_a_process) {
-    single_copy.rules_ = ranks.ping_pong ? kIntelPingPong : kIntel;
+    using Rules = std::span<const SingleCopyRule>;
+    single_copy.rules_ = ranks.ping_pong ? Rules(kIntelPingPong) : Rules(kIntel);
   }
   return single_copy;
 }

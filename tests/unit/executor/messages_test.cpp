@@ -136,6 +136,48 @@ TEST_F(ReadThere, MemoryThatAnOwnerFreedAfterItAbortedIsItsAbort) {
   EXPECT_EQ(failed_lane(closed_page_, true).fault, Fault::OwnerAborted);
 }
 
+// Rank 0 sends four tiles to rank 1, which reads them in rank 0's memory.
+class ReadAhead : public testing::Test {
+ protected:
+  static constexpr std::size_t kTile = 128;
+  static constexpr std::size_t kBytes = 4 * kTile;
+
+  // Lets rank 0 name the tiles of its first `sent` bytes, and rank 1 take one message of kBytes.
+  void take_one(std::size_t sent) {
+    std::vector<Schedule> schedules(2, Schedule(1));
+    schedules[0].lane().send(1, wreath::input(0));
+    schedules[1].lane().recv(0, output(0));
+    world_ = std::make_unique<World>(lower_all(schedules), WorldShape{.slots = 4, .single_copy_bytes = 1});
+    world_->start(0, {state_of(geometry_of(sent), given_.data(), nullptr)});
+    world_->start(1, {state_of(geometry_of(kBytes), nullptr, got_.data())});
+    world_->scheduler(0).run(16);
+    EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced);
+  }
+  static Geometry geometry_of(std::size_t bytes) {
+    return make_geometry({.ranks = 2, .count = bytes}, {.tile_bytes = kTile});
+  }
+
+  std::vector<std::byte> given_ = numbered(kBytes);
+  std::vector<std::byte> got_ = std::vector<std::byte>(kBytes);
+  std::unique_ptr<World> world_;
+};
+
+TEST_F(ReadAhead, TilesBehindTheFirstAreReadWithIt) {
+  take_one(kBytes);
+  EXPECT_EQ(got_, given_);
+  // Nothing is read again.
+  std::fill(given_.begin(), given_.end(), std::byte{0});
+  EXPECT_EQ(world_->scheduler(1).run(16), Advance::Done);
+  EXPECT_EQ(world_->scheduler(0).run(16), Advance::Done);
+  EXPECT_EQ(got_, numbered(kBytes));
+}
+
+TEST_F(ReadAhead, EndsWhereTheSendersDataEnds) {
+  take_one(2 * kTile);
+  EXPECT_TRUE(std::equal(got_.begin(), got_.begin() + 2 * kTile, given_.begin()));
+  EXPECT_TRUE(std::all_of(got_.begin() + 2 * kTile, got_.end(), [](std::byte each) { return each == std::byte{0}; }));
+}
+
 // Each rank's lane 0 waits for the message that the other rank's lane 1 sends.
 TEST(Residence, HoldsBackLanesBeyondIt) {
   std::vector<Schedule> schedules(2, Schedule(1));

@@ -54,6 +54,9 @@ TEST(SingleCopy, OfRanksWithPingPongSlotsIsForLargerCalls) {
   EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB + 1, false}), 0U);
   EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB, false}), 64 * kKiB);
   EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB + 1, false}), 0U);
+  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 4096 * kKiB - 1, false}), 0U);
+  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 4096 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 24576 * kKiB + 1, false}), 0U);
 }
 
 TEST(SingleCopy, IsNotForRanksThatShareCoresOrAProcess) {
