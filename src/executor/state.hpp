@@ -60,7 +60,7 @@ struct LaneState {
   // The places of the messages before this step of this tile were posted, where FIFOs take them ahead.
   std::uint32_t posted_step = kNonePosted;
   std::uint32_t posted_tile = 0;
-  // What was read ahead of its messages: where the next of them lies at the sender, where it was put, and the bytes.
+  // These bytes were read ahead of their messages: the place of the next at the sender, where it was put, and how many.
   struct ReadAhead {
     const std::byte* source = nullptr;
     std::byte* target = nullptr;
