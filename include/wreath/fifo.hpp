@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kSlotReference = 1;
 inline constexpr std::uint32_t kSlotInline = 2;  // the data is in the header
 // For a pump: the receiver may name the place where it wants this reference (RecvFifo::landings).
 inline constexpr std::uint32_t kSlotLands = 4;
-// The data of the lane's next messages lies behind this reference, as ready as it. The header's `data` has the number
-// of these bytes: rest_of().
+// The data of the next messages of this lane lies behind this reference and is ready, too. `data` has the number
+// of these bytes (rest_of()).
 inline constexpr std::uint32_t kSlotRest = 8;
 // The data is at an address of the consumer's process: the producer is in it, too, or a pump put the data there. It is
 // valid only under RecvFifo::same_process. It is not 0, which zeroed headers have.

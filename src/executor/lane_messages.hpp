@@ -351,7 +351,7 @@ class LaneMessages {
   }
 
   // Reads one message into the target, or into the slot that is sent instead. Where nothing else is done with messages,
-  // it reads those behind this one, too: the kernel takes up to a tenth longer for the same bytes in many pieces.
+  // it reads those behind this one, too: the kernel takes 4 to 14 % longer for the same bytes in pieces (0007).
   WREATH_HOST_DEVICE Advance pull_whole(const Piece& to, Sources& sources, std::byte* slot) {
     const bool dead = slot != nullptr && sources.target_dead;
     LaneState::ReadAhead& ahead = lane_.read_ahead;
