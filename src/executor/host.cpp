@@ -136,9 +136,11 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
 Advance LaneScheduler::run(int budget) {
   bool advanced = false;
   std::size_t blocked = 0;
-  while (blocked < running_.size() && budget > 0) {
+  std::uint64_t moved = 0;
+  while (blocked < running_.size() && budget > 0 && moved < kBytesARun) {
     if (turn_ >= running_.size()) turn_ = 0;
     LaneState& lane = lanes_[running_[turn_]];
+    const std::uint64_t moved_before = lane.sent_bytes + lane.taken_bytes;
     ++turn_;
     switch (names_ && lane.local ? Advance::Blocked : advance(lane)) {
       case Advance::Blocked: ++blocked; continue;
@@ -150,6 +152,7 @@ Advance LaneScheduler::run(int budget) {
       names_ = true;
       if (!lane.done) --turn_;
     }
+    moved += lane.sent_bytes + lane.taken_bytes - moved_before;
     --budget;
     blocked = 0;
     advanced = true;

@@ -101,6 +101,7 @@ LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t 
 class LaneScheduler {
  public:
   static constexpr std::size_t kAllResident = ~std::size_t{0};
+  static constexpr std::uint64_t kBytesARun = std::uint64_t{256} << 10;
 
   // The caller calls this once, before messages may come that are fetched. Returns false where there is no memory for
   // it.
@@ -112,7 +113,8 @@ class LaneScheduler {
   void start(Plan& plan, const OperationState& state, const HostProcessor& processor,
              std::size_t resident = kAllResident);
 
-  // Advances every resident lane until it blocks or `budget` steps are done. After Failed, see failed_lane().
+  // Advances every resident lane until it blocks, or `budget` steps are done, or kBytesARun bytes have moved. After
+  // Failed, see failed_lane(). The caller then wakes peers that sleep: they may wait for what has moved.
   Advance run(int budget);
 
   // Replaces run() where something else has advanced lanes. Each lane is now as `states` says.
