@@ -158,9 +158,10 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::OwnRanks, "WREATH_RANKS", "", "number of ranks", 1, 1 << 20},
     SettingRow{Setting::OwnLocalRank, "WREATH_LOCAL_RANK", "", "this process's number among the ranks of its host", 0,
                (1 << 20) - 1},
-    SettingRow{Setting::HostCores, "WREATH_HOST_CORES", "0",
-               "cores that the ranks of this host have together; 0: each has those that this process may use", 0,
-               1 << 20},
+    SettingRow{
+        Setting::HostCores, "WREATH_HOST_CORES", "0",
+        "cores that the ranks of this host have together; 0: those that their affinity masks and quota let them use", 0,
+        1 << 20},
     SettingRow{Setting::ElasticFolder, "WREATH_ELASTIC", "",
                "folder through which the ranks of an elastic job find each other again (`wreath run --elastic`)"},
     SettingRow{Setting::MinRanks, "WREATH_MIN_RANKS", "1", "an elastic job of fewer ranks starts again as a whole", 1,
@@ -228,7 +229,9 @@ inline constexpr std::array kSettings{
                "libwreath.so.0, or its folder, that the Python package loads; empty: the first of where it looks"},
     SettingRow{Setting::TestLong, "WREATH_TEST_LONG", "0", "1: tests run their long matrices"},
     SettingRow{Setting::SpinUs, "WREATH_SPIN_US", "-1",
-               "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
+               "how long a waiter spins before it sleeps; -1: 50 or as long as its call has worked, but 0 without a "
+               "core for each rank",
+               -1, 1'000'000},
     SettingRow{
         Setting::SingleCopyBytes, "WREATH_SINGLE_COPY_BYTES", "auto",
         "messages of so many bytes are read out of the sender's memory, on one host; 0: none; auto: by processor, of a "

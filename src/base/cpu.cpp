@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -89,15 +90,9 @@ double cgroup_quota(const std::string& root) {
   return smallest;
 }
 
-int affinity_cores() {
-  // Machines with more cores than cpu_set_t holds need a larger set: EINVAL says so.
-  for (std::size_t words = 16; words <= 4096; words *= 2) {
-    std::vector<unsigned long> mask(words);
-    cpu_set_t* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = words * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) return CPU_COUNT_S(bytes, set);
-  }
-  return static_cast<int>(std::thread::hardware_concurrency());
+void add_core(CoreSet& cores, std::size_t core) {
+  cores.resize(std::max(cores.size(), core / 8 + 1));
+  cores[core / 8] = static_cast<char>(cores[core / 8] | 1 << core % 8);
 }
 
 }  // namespace
@@ -124,7 +119,35 @@ int usable_cores(const char* root, int affinity) {
   return std::max(1, static_cast<int>(std::ceil(quota)));
 }
 
-int usable_cores() { return usable_cores("/", affinity_cores()); }
+int usable_cores() { return usable_cores("/", count_cores(allowed_cores())); }
+
+CoreSet allowed_cores() {
+  CoreSet cores;
+  // Machines with more cores than cpu_set_t holds need a larger set: EINVAL says so.
+  for (std::size_t words = 16; words <= 4096; words *= 2) {
+    std::vector<unsigned long> mask(words);
+    cpu_set_t* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = words * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) != 0) continue;
+    for (std::size_t core = 0; core < bytes * 8; ++core) {
+      if (CPU_ISSET_S(core, bytes, set)) add_core(cores, core);
+    }
+    return cores;
+  }
+  for (std::size_t core = 0; core < std::thread::hardware_concurrency(); ++core) add_core(cores, core);
+  return cores;
+}
+
+void add_cores(CoreSet& cores, const CoreSet& more) {
+  cores.resize(std::max(cores.size(), more.size()));
+  for (std::size_t i = 0; i < more.size(); ++i) cores[i] = static_cast<char>(cores[i] | more[i]);
+}
+
+int count_cores(const CoreSet& cores) {
+  int count = 0;
+  for (const char eight : cores) count += std::popcount(static_cast<unsigned char>(eight));
+  return count;
+}
 
 TickPair TickPair::now() { return {cycle_count(), now_ns()}; }
 
@@ -138,16 +161,16 @@ std::int64_t TickScale::to_ns(std::uint64_t ticks) const {
   return first_.ns + static_cast<std::int64_t>(std::llround(distance(first_.ticks, ticks) * rate));
 }
 
-int cores_of_ranks() {
+HostRanks host_ranks(int ranks, int cores) {
   const Result<std::int64_t> told = setting_integer(Setting::HostCores);
-  return told && *told > 0 ? static_cast<int>(*told) : usable_cores();
+  return {ranks, told && *told > 0 ? static_cast<int>(*told) : usable_cores("/", cores)};
 }
 
-std::int64_t spin_budget_ns(int threads) {
+std::int64_t spin_budget_ns(const HostRanks& host) {
   constexpr std::int64_t kDefaultNs = 50'000;
   const Result<std::int64_t> setting = setting_integer(Setting::SpinUs);
   if (setting && *setting >= 0) return *setting * 1000;
-  return threads <= cores_of_ranks() ? kDefaultNs : 0;
+  return host.crowded() ? 0 : kDefaultNs;
 }
 
 }  // namespace wreath

@@ -20,9 +20,25 @@ int usable_cores();
 // affinity mask.
 int usable_cores(const char* root, int affinity_cores);
 
-// Returns the cores that the ranks of this host have together. A launcher that gives each rank its own cores sets
-// WREATH_HOST_CORES to them; without it they are usable_cores().
-int cores_of_ranks();
+// A CoreSet has a bit for each core of a machine, by number. Its last byte is not 0.
+using CoreSet = std::string;
+// Returns the cores that the affinity mask lets the calling thread use.
+CoreSet allowed_cores();
+void add_cores(CoreSet& cores, const CoreSet& more);
+int count_cores(const CoreSet& cores);
+
+// The ranks of a host, and the cores that they have together. Where a launcher binds each rank to its own, no rank's
+// mask has them all.
+struct HostRanks {
+  int ranks = 1;
+  int cores = 1;
+  // Says whether there are more ranks than cores.
+  bool crowded() const { return ranks > cores; }
+};
+
+// Returns the ranks of a host whose masks have so many cores together. The quota of this process's cgroups cuts the
+// cores. WREATH_HOST_CORES says another number.
+HostRanks host_ranks(int ranks, int cores);
 
 // Returns the processor's maker, "GenuineIntel" or "AuthenticAMD"; empty where it does not say.
 std::string cpu_vendor();
@@ -62,9 +78,8 @@ class TickScale {
   TickPair second_;
 };
 
-// Returns how long a waiter may spin before it sleeps when `threads` threads of this host's job run. WREATH_SPIN_US
-// says it. By default it is 50 us with a core for each of them. Without such cores it is 0: spinning would only keep
-// the other side from running.
-std::int64_t spin_budget_ns(int threads);
+// Returns how long a waiter may spin before it sleeps. WREATH_SPIN_US says it. By default it is 50 us with a core for
+// each rank. Without such cores it is 0: spinning would only keep the other side from running.
+std::int64_t spin_budget_ns(const HostRanks& host);
 
 }  // namespace wreath

@@ -29,6 +29,8 @@ struct Member {
   std::int32_t pid = 0;
   std::string host_name;
   std::string library_version;
+  // Counts the cores that the ranks of its host may use together.
+  std::int32_t host_cores = 1;
 };
 
 // Holds what a rank contributes to the table. Settings that must be equal are taken from rank 0.

@@ -96,6 +96,7 @@ void fields(Side& side, M& hello) {
   side.flag(hello.need_streams);
   side.number(hello.timeout_ms);
   side.opaque(hello.settings, kMaxSettingsBytes);
+  side.opaque(hello.cores, kMaxCoreBytes);
 }
 
 template <typename Side, typename M>
@@ -121,6 +122,7 @@ void fields(Side& side, M& table) {
   side.number(table.link_ms);
   side.list(table.rows, kMaximumRanks, [&](auto& row) {
     info_fields(side, row);
+    side.number(row.host_cores);
     address_list(side, row.tcp);
   });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/codec.hpp"
+#include "src/base/cpu.hpp"
 #include "src/bootstrap/key.hpp"
 #include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
@@ -24,6 +25,7 @@ inline constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxSettingsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 96;
+inline constexpr std::size_t kMaxCoreBytes = 4096;
 inline constexpr std::size_t kMaxAddresses = 8;
 
 // Holds an IP address and port; family 0 means that there is none.
@@ -52,6 +54,7 @@ struct Hello : RankInfo {
   bool need_streams = false;
   std::int64_t timeout_ms = 0;
   std::string settings;
+  CoreSet cores;  // that the rank may use
 };
 
 // The meeting point sends this to all ranks when all have come. It says whether to open a TCP listener, and whether at
@@ -70,6 +73,7 @@ struct Listening {
 
 struct TableRow : RankInfo {
   std::vector<NetAddress> tcp;
+  std::int32_t host_cores = 1;  // Member::host_cores
 };
 
 // The meeting point sends this to all ranks. It lists all of them, in their order.

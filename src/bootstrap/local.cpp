@@ -49,6 +49,7 @@ class LocalStreams {
 std::vector<Membership> make_members(int ranks, const std::string& settings, std::span<const EndpointDevice> devices) {
   const auto streams = std::make_shared<LocalStreams>(ranks);
   const std::uint64_t communicator = random_u64();
+  const int cores = count_cores(allowed_cores());
   std::vector<Membership> all(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     Membership& one = all[static_cast<std::size_t>(rank)];
@@ -60,7 +61,7 @@ std::vector<Membership> make_members(int ranks, const std::string& settings, std
     for (int peer = 0; peer < ranks; ++peer) {
       const EndpointDevice device = devices.empty() ? EndpointDevice() : devices[static_cast<std::size_t>(peer)];
       one.members.push_back(
-          {{peer, process_id(), host_id(), device}, ::getpid(), host_name(), std::string(library_version())});
+          {{peer, process_id(), host_id(), device}, ::getpid(), host_name(), std::string(library_version()), cores});
     }
     one.open_stream = [streams, rank](Rank peer, Deadline, int, std::size_t) { return streams->open(rank, peer); };
   }

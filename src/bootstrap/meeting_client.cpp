@@ -161,6 +161,7 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   hello.need_streams = request.need_streams;
   hello.timeout_ms = request.timeout_ms;
   hello.settings = request.settings;
+  hello.cores = allowed_cores();
   return hello;
 }
 
@@ -231,7 +232,8 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
   result.settings = mesh->table().settings;
   for (const TableRow& row : mesh->table().rows) {
     const auto rank = static_cast<Rank>(result.members.size());
-    result.members.push_back({{rank, row.process, row.host, row.device}, row.pid, row.host_name, row.library_version});
+    result.members.push_back(
+        {{rank, row.process, row.host, row.device}, row.pid, row.host_name, row.library_version, row.host_cores});
   }
   result.control = std::move(control);
   if (!request.need_streams) mesh.reset();

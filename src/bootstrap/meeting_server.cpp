@@ -232,10 +232,12 @@ class Meeting {
     fill_random(table.salt);
     table.settings = by_rank_.at(0)->hello->settings;
     table.link_ms = deadline_.left_ms();
+    std::map<std::uint64_t, CoreSet> cores;
+    for (const auto& [rank, guest] : by_rank_) add_cores(cores[guest->hello->host], guest->hello->cores);
     for (const auto& [rank, guest] : by_rank_) {
       const Hello& hello = *guest->hello;
       table.rows.push_back({hello.pid, hello.process, hello.host, hello.host_name, hello.library_version,
-                            hello.unix_name, hello.device, guest->tcp});
+                            hello.unix_name, hello.device, guest->tcp, count_cores(cores[hello.host])});
     }
     return table;
   }

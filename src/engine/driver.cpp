@@ -310,7 +310,16 @@ void Driver::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle
   if (idle_since_ns == 0) idle_since_ns = now;
   Operation* first = engine_.queue_.front();
   engine_.watch_->look(first != nullptr ? *first : operation, now);
-  if (idle_policy_.sleeps_at_once(rounds) || now - idle_since_ns > idle_policy_.spin_ns()) sleep();
+  if (idle_policy_.sleeps_at_once(rounds) || sleeps(operation, idle_since_ns, now)) sleep();
+}
+
+// Says whether a driver that has spun since then should sleep.
+bool Driver::sleeps(const Operation& operation, std::int64_t idle_since_ns, std::int64_t now) const {
+  const std::int64_t idle_ns = now - idle_since_ns;
+  if (idle_ns <= idle_policy_.spin_ns()) return false;
+  const auto call = engine_.recorder_.find(operation.record);
+  const std::int64_t began_ns = call ? std::max(call->entered_ns, slept_until_ns_) : idle_since_ns;
+  return idle_ns > idle_policy_.spin_ns(idle_since_ns - began_ns);
 }
 
 std::int64_t Driver::longest_sleep_ns() const {
@@ -338,6 +347,7 @@ void Driver::sleep() {
     idle_policy_.sleep();
     ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
     idle_policy_.wake();
+    slept_until_ns_ = now_ns();
   }
   segment.end_sleep();
 }

@@ -115,6 +115,7 @@ class Driver {
   bool wires_idle() const;
   void finish(const Operation& operation, std::optional<Error> error);
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
+  bool sleeps(const Operation& operation, std::int64_t idle_since_ns, std::int64_t now) const;
   std::int64_t longest_sleep_ns() const;
   void sleep();
 
@@ -125,6 +126,7 @@ class Driver {
   std::mutex at_once_mutex_;
   std::unique_ptr<OuterRuns> outer_at_once_;
   AloneRun alone_at_once_{engine_};
+  std::int64_t slept_until_ns_ = 0;
   Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;

@@ -71,17 +71,18 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
   const std::uint64_t most = most_in_a_process(membership_);
   const SlotSizes sizes = slot_sizes(ranks(), most, options_);
   const std::uint32_t slots = options_.overrides.slot_count;
+  const HostRanks host = own_host();
   shape_ = {kLanes,
             slots,
             sizes.bytes,
             options_.debug.first_sequence,
             epoch,
             options_.check_wires,
-            ring_bytes(ranks_of_host(), std::size_t{slots} * sizes.bytes),
-            fills_ping_pong(cpu_vendor(), ranks_of_host()),
+            ring_bytes(host, std::size_t{slots} * sizes.bytes),
+            fills_ping_pong(cpu_vendor(), host),
             sizes.exchange_bytes};
   IdlePolicy& idle_policy = driver_.idle_policy();
-  idle_policy.count(ranks_of_host());
+  idle_policy.count(host);
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});
   if (const Status own = prepare_own(std::move(segments)); !own) {
     ControlMessage message;
@@ -130,7 +131,7 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
 
 // Makes what a rank needs before it links with others.
 Status Engine::prepare_own(DeviceSegments segments) {
-  const auto stream_bytes = streamed_bytes(ranks_of_host());
+  const auto stream_bytes = streamed_bytes(own_host().ranks);
   if (!stream_bytes) return stream_bytes.error();
   LaneResources& lanes = driver_.lanes();
   lanes.stream_bytes = *stream_bytes;
@@ -148,10 +149,11 @@ Status Engine::prepare_own(DeviceSegments segments) {
   return {};
 }
 
-int Engine::ranks_of_host() const {
-  const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
-  return static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
-                                        [&](const Member& member) { return member.endpoint.host == host; }));
+HostRanks Engine::own_host() const {
+  const Member& own = membership_.members[static_cast<std::size_t>(rank())];
+  const auto here = std::ranges::count_if(
+      membership_.members, [&](const Member& member) { return member.endpoint.host == own.endpoint.host; });
+  return host_ranks(static_cast<int>(here), own.host_cores);
 }
 
 void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {

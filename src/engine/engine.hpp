@@ -152,7 +152,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Error still_held(Operation& operation);
   void stay(const Error& reason);
   Status prepare_own(DeviceSegments segments);
-  int ranks_of_host() const;
+  HostRanks own_host() const;
   std::string plan_text(const Query& query, const Choice& choice) const;
   void tell_start() const;
   void tell_choice(const Query& query, const Choice& choice);

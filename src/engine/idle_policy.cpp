@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/config.hpp"
+
 namespace wreath {
 namespace {
 
@@ -27,9 +29,11 @@ Turns turns_of(const Links& links) {
 
 }  // namespace
 
-void IdlePolicy::count(int ranks_of_host) {
-  crowded_ = ranks_of_host > cores_of_ranks();
-  spin_ns_ = spin_budget_ns(ranks_of_host);
+void IdlePolicy::count(const HostRanks& host) {
+  crowded_ = host.crowded();
+  spin_ns_ = spin_budget_ns(host);
+  const Result<std::int64_t> told = setting_integer(Setting::SpinUs);
+  fixed_ = crowded_ || !told || *told >= 0;
 }
 
 void IdlePolicy::link(const Links& links, Rank rank, int ranks) {

@@ -1,6 +1,7 @@
 // Decides how a driver waits: with a core for each rank it spins, then sleeps; without one it lets others run at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/cpu.hpp"
@@ -13,14 +14,17 @@ namespace wreath {
 class IdlePolicy {
  public:
   // Compares the ranks of this host with their cores.
-  void count(int ranks_of_host);
+  void count(const HostRanks& host);
   // Sets the limits of rounds. The caller has made the links; every wire makes a round of the driver cost more.
   void link(const Links& links, Rank rank, int ranks);
 
   // Says whether there are more ranks than cores on this host.
   bool crowded() const { return crowded_; }
-  // The time that a driver spins before it sleeps.
+  // The time that a driver spins before it sleeps, at least.
   std::int64_t spin_ns() const { return spin_ns_; }
+  // The same where its call has been at work for so long. Ranks move large data at slightly different speeds, and a
+  // sleep costs more than the difference. So a driver may wait for as long again, unless WREATH_SPIN_US says how long.
+  std::int64_t spin_ns(std::int64_t worked_ns) const { return fixed_ ? spin_ns_ : std::max(spin_ns_, worked_ns); }
   // A small call looks so often for its messages before it waits like any other.
   std::uint32_t small_looks() const { return small_looks_; }
 
@@ -40,6 +44,7 @@ class IdlePolicy {
   static constexpr std::uint32_t kRoundsALook = 64;
 
   std::int64_t spin_ns_ = 0;
+  bool fixed_ = true;  // spin_ns_ holds for calls of all lengths
   bool crowded_ = false;
   // A driver on a crowded host first pauses for so many rounds.
   std::uint32_t pauses_ = 0;

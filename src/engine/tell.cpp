@@ -17,8 +17,11 @@ void Engine::tell_start() const {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
   }
-  log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them",
-           driver_.idle_policy().spin_ns() / 1000, ranks_of_host(), cores_of_ranks());
+  const HostRanks host = own_host();
+  const IdlePolicy& idle = driver_.idle_policy();
+  const bool follows = idle.spin_ns(std::numeric_limits<std::int64_t>::max()) > idle.spin_ns();
+  log_info("waits spin {} us{}, then sleep: {} ranks on this host, {} cores for them", idle.spin_ns() / 1000,
+           follows ? " or as long as their call has worked" : "", host.ranks, host.cores);
   if (options_.overrides.executor == kHandwrittenExecutor) {
     log_info("algorithms that have a handwritten loop run by it, the others by their steps");
   }

@@ -69,16 +69,18 @@ std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tunin
   return time_at(std::move(points), question.bytes);
 }
 
-// Returns the cores of a call's ranks. Ranks that map each other's memory share the cores of this host. Ranks that a
-// wire links are on hosts of their own, of which nothing is known: each has a core.
-int cores_of(const PlanQuestion& question) { return question.wire.empty() ? usable_cores() : question.ranks; }
+// Returns the ranks of a call and their cores. Ranks that map each other's memory share the cores of this host. Ranks
+// that a wire links are on hosts of their own, of which nothing is known: each has a core.
+HostRanks host_of(const PlanQuestion& question) {
+  return {question.ranks, question.wire.empty() ? usable_cores() : question.ranks};
+}
 
 class Explainer {
  public:
   Explainer(const PlanQuestion& question, const Tuning& tuning)
       : question_(question),
         tuning_(tuning),
-        model_(link_model(question.wire.empty(), question.ranks, cores_of(question), question.bytes)) {}
+        model_(link_model(question.wire.empty(), question.ranks, host_of(question).cores, question.bytes)) {}
 
   PlanCandidate candidate(const Choice& choice) const {
     PlanCandidate candidate;
@@ -132,11 +134,12 @@ Status check(const PlanQuestion& question) {
 Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning* tuning) {
   WREATH_TRY(check(question));
   TunerContext context = plain_context(question.ranks, question.wire, question.reproducible);
-  context.crowded = question.ranks > cores_of(question);
+  const HostRanks host = host_of(question);
+  context.crowded = host.crowded();
   context.gpus = question.device;
-  const std::size_t ring = ring_bytes(question.ranks, Overrides().slot_count * kLargestTile);
+  const std::size_t ring = ring_bytes(host, Overrides().slot_count * kLargestTile);
   const bool shared_memory = context.all_mapped() && !question.device;
-  context.ping_pong = shared_memory && fills_ping_pong(cpu_vendor(), question.ranks);
+  context.ping_pong = shared_memory && fills_ping_pong(cpu_vendor(), host);
   context.small = small_limits(question.ranks, ring, context.ping_pong);
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;

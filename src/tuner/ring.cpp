@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/base/cpu.hpp"
 #include "wreath/link.hpp"
 
 namespace wreath {
@@ -26,13 +25,12 @@ std::size_t ring_bytes(std::uint64_t near_cache_bytes, int peers, std::size_t sl
   return leaves_cache ? std::max<std::size_t>(ring, kLeastRingBytes) : kLeastRingBytes;
 }
 
-std::size_t ring_bytes(int ranks_of_host, std::size_t slots_bytes) noexcept {
-  if (ranks_of_host > cores_of_ranks()) return kLeastRingBytes;
-  return ring_bytes(near_cache_bytes(), ranks_of_host - 1, slots_bytes);
+std::size_t ring_bytes(const HostRanks& host, std::size_t slots_bytes) noexcept {
+  return host.crowded() ? kLeastRingBytes : ring_bytes(near_cache_bytes(), host.ranks - 1, slots_bytes);
 }
 
-bool fills_ping_pong(std::string_view vendor, int ranks_of_host) noexcept {
-  return vendor == "GenuineIntel" && ranks_of_host == 2 && ranks_of_host <= cores_of_ranks();
+bool fills_ping_pong(std::string_view vendor, const HostRanks& host) noexcept {
+  return vendor == "GenuineIntel" && host.ranks == 2 && !host.crowded();
 }
 
 SmallLimits small_limits(int ranks, std::size_t ring_bytes, bool ping_pong) noexcept {

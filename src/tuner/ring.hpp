@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "src/base/cpu.hpp"
 #include "src/tuner/tuner.hpp"
 
 namespace wreath {
@@ -19,12 +20,12 @@ std::size_t ring_bytes(std::uint64_t near_cache_bytes, int peers, std::size_t sl
 
 // Returns the same for this machine, where so many ranks run on it. Ranks that share cores share their caches, too, and
 // have the smallest ring.
-std::size_t ring_bytes(int ranks_of_host, std::size_t slots_bytes) noexcept;
+std::size_t ring_bytes(const HostRanks& host, std::size_t slots_bytes) noexcept;
 
 // Returns whether ranks fill ping-pong slots (PingPongSlots) on a processor of this maker, where so many run on the
 // host: two with a core each. An Intel core that reads what another one has just written takes the lines over, and may
 // then write there at once. Ranks that share cores have the lines in their own cache anyway.
-bool fills_ping_pong(std::string_view vendor, int ranks_of_host) noexcept;
+bool fills_ping_pong(std::string_view vendor, const HostRanks& host) noexcept;
 
 // Returns the limits of the path of small messages, where no rank has a smaller ring, and all fill ping-pong slots or
 // not. Two ranks with a wide ring send larger messages by that path, whose blocks have a ring of the same width. With

@@ -131,7 +131,6 @@ class Agent {
                                                               {"LOCAL_RANK", local},
                                                               {"LOCAL_WORLD_SIZE", count}})
         set_variable(one.environment, name, value);
-      if (bound) set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(topology.allowed.size()));
       // The launcher will end the other ranks.
       if (!start(rank, one)) break;
     }
@@ -154,8 +153,6 @@ class Agent {
     RankSpecification one{job_.command, inherited(job_), job_.folder, cores_[replaced]};
     for (const char* name : kNumbers) unset_variable(one.environment, name);
     set_variable(one.environment, "WREATH_JOIN", number);
-    if (!one.processors.empty())
-      set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(read_topology().allowed.size()));
     cores_[number] = one.processors;
     (void)start(number, one);
   }

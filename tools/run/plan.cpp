@@ -164,7 +164,6 @@ HostJob host_job(const Plan& plan, const Placement& placement, const JobEnvironm
   job.unset = {"TORCHELASTIC_USE_AGENT_STORE",
                "WREATH_FILE",
                "WREATH_ADDRESS",
-               "WREATH_HOST_CORES",
                "WREATH_ELASTIC",
                "WREATH_MIN_RANKS",
                "WREATH_MAX_RANKS",

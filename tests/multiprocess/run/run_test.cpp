@@ -260,9 +260,6 @@ TEST(Run, SharesCoresOut) {
   Launcher one(shell({"-n", "1", "--verbose"}, "grep Cpus_allowed_list /proc/self/status"));
   EXPECT_EQ(one.join(), 0);
   EXPECT_THAT(one.err(), HasSubstr("): cores "));
-  Launcher none(shell({"-n", "1", "--bind", "none"}, "echo \"[$WREATH_HOST_CORES]\""));
-  EXPECT_EQ(none.join(), 0);
-  EXPECT_THAT(none.out(), HasSubstr("[0] []\n"));
 }
 
 TEST(Run, RefusesWhatItDoesNotUnderstand) {

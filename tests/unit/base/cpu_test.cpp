@@ -76,6 +76,15 @@ TEST(Cpu, UsableCoresFollowTheAffinityMask) {
   EXPECT_EQ(usable_cores(), 1);
 }
 
+TEST(Cpu, SetsOfCoresAreCountedTogether) {
+  CoreSet cores;
+  EXPECT_EQ(count_cores(cores), 0);
+  add_cores(cores, std::string("\x81\x01", 2));
+  EXPECT_EQ(count_cores(cores), 3);
+  add_cores(cores, std::string("\x83", 1));
+  EXPECT_EQ(count_cores(cores), 4) << "two are in both";
+}
+
 TEST(Cpu, CycleCountsBecomeTimes) {
   const TickPair start = TickPair::now();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -94,10 +103,10 @@ TEST(Cpu, AScaleOfNoLengthGivesItsStart) {
 
 TEST(SpinBudget, FollowsTheSettingElseTheCores) {
   setenv("WREATH_SPIN_US", "7", 1);
-  EXPECT_EQ(spin_budget_ns(1'000'000), 7'000);
+  EXPECT_EQ(spin_budget_ns({1'000'000, 1}), 7'000);
   unsetenv("WREATH_SPIN_US");
-  EXPECT_EQ(spin_budget_ns(1), 50'000);
-  EXPECT_EQ(spin_budget_ns(1'000'000), 0);
+  EXPECT_EQ(spin_budget_ns({1, 1}), 50'000);
+  EXPECT_EQ(spin_budget_ns({1'000'000, 999'999}), 0);
 }
 
 }  // namespace

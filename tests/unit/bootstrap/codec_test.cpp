@@ -20,6 +20,7 @@ TableRow row(int i) {
   row.host_name = "host" + std::to_string(i);
   row.library_version = "0.1.0";
   row.unix_name = "name";
+  row.host_cores = 2 + i;
   row.tcp.resize(static_cast<std::size_t>(i) % (kMaxAddresses + 1));
   for (NetAddress& address : row.tcp) address = {4, {}, 29500};
   return row;
@@ -35,6 +36,7 @@ std::vector<Message> samples() {
   hello.need_streams = true;
   hello.timeout_ms = -1;
   hello.settings = std::string("a\0b\n", 4);
+  hello.cores = std::string("\0\x80", 2);
   Table table;
   table.communicator = 5;
   table.salt.fill(std::byte{6});
@@ -68,6 +70,9 @@ TEST(Codec, KeepsFields) {
   EXPECT_EQ(hello.timeout_ms, -1);
   EXPECT_EQ(hello.settings, std::string("a\0b\n", 4));
   EXPECT_TRUE(hello.need_streams);
+  EXPECT_EQ(hello.cores, std::string("\0\x80", 2));
+  const Message table = decode(encode(samples_kept[3])).value();
+  EXPECT_EQ(std::get<Table>(table).rows[1].host_cores, 3);
 }
 
 TEST(Codec, RefusesEveryTruncation) {

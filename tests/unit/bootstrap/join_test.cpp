@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -104,6 +105,29 @@ TEST(Join, BringsEightRanksTogetherOverUnixSockets) {
     EXPECT_EQ(results[5]->settings, "settings of rank 0");
   }
   EXPECT_TRUE(before.settles());
+}
+
+// Binds the calling thread to one core.
+void use_only(int core) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  EXPECT_EQ(::sched_setaffinity(0, sizeof only, &only), 0);
+}
+
+// Launchers such as mpirun and srun bind each rank to cores of its own.
+TEST(Join, CountsTheCoresThatTheRanksOfAHostHaveTogether) {
+  if (count_cores(allowed_cores()) < 2) GTEST_SKIP() << "two ranks with a core each need two cores";
+  for (const int cores : {1, 2}) {
+    auto id = UniqueId::create();
+    ASSERT_TRUE(id) << id.error().message;
+    auto results = join_all(3, [&](int rank) {
+      use_only(rank % cores);
+      return join(*id, request(rank, 3));
+    });
+    expect_members(results);
+    for (const Member& member : results[2]->members) EXPECT_EQ(member.host_cores, cores);
+  }
 }
 
 TEST(Join, OpensStreamsOverLoopback) {

@@ -14,6 +14,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/cpu.hpp"
 #include "src/base/progress.hpp"
+#include "src/engine/idle_policy.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/support/transports.hpp"
@@ -149,6 +150,43 @@ TEST_P(Waits, EndInTimeWhereRanksShareCores) {
   EXPECT_TRUE(ranks.communicators()[1].send(&sent, 1, DataType::Float32, 0));
   EXPECT_TRUE(work->wait());
   EXPECT_EQ(value, 7);
+}
+
+// Returns the time for which the calling thread has run.
+std::int64_t thread_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+TEST_P(Waits, SleepWhereAPeerIsLate) {
+  if (usable_cores() < 2) GTEST_SKIP() << "ranks without a core each do not spin";
+  constexpr std::chrono::milliseconds kLate(300);
+  LocalRanks ranks(2, options());
+  std::vector<std::vector<float>> data(2, std::vector<float>(1'000'000));
+  std::int64_t ran_ns = 0;
+  ranks.run([&](Communicator& communicator) {
+    float* mine = data[static_cast<std::size_t>(communicator.rank())].data();
+    for (const bool late : {false, true}) {
+      if (late && communicator.rank() == 1) std::this_thread::sleep_for(kLate);
+      const std::int64_t start_ns = thread_ns();
+      EXPECT_TRUE(communicator.all_reduce(mine, mine, 1'000'000, DataType::Float32));
+      if (late && communicator.rank() == 0) ran_ns = thread_ns() - start_ns;
+    }
+  });
+  EXPECT_LT(ran_ns, std::chrono::nanoseconds(kLate).count() / 2);
+}
+
+TEST(Spins, LastAsLongAsTheCallHasWorked) {
+  IdlePolicy policy;
+  policy.count({2, 2});
+  EXPECT_EQ(policy.spin_ns(0), 50'000);
+  EXPECT_EQ(policy.spin_ns(3'000'000), 3'000'000);
+  policy.count({2, 1});
+  EXPECT_EQ(policy.spin_ns(3'000'000), 0) << "another rank needs the core";
+  const Environment fixed{{{"WREATH_SPIN_US", "70"}}};
+  policy.count({2, 2});
+  EXPECT_EQ(policy.spin_ns(3'000'000), 70'000) << "the program says how long";
 }
 
 }  // namespace
