@@ -189,6 +189,26 @@ TEST_F(SeveralAtOnce, AreReadAtOnce) {
   EXPECT_EQ(world_->scheduler(0).run(1), Advance::Done);
 }
 
+// Memory of a device is read by other means.
+TEST_F(SeveralAtOnce, AreToldOfOneByOneInMemoryOfADevice) {
+  std::vector<Schedule> schedules(2, Schedule(1));
+  schedules[0].lane().send(1, wreath::input(0));
+  schedules[1].lane().recv(0, output(0));
+  World world(lower_all(schedules), {.slots = 4, .single_copy_bytes = 1});
+  std::vector<std::byte> given = numbered(kBytes);
+  std::vector<std::byte> got(kBytes);
+  RankCall sends{state_of(geometry_of(kBytes), given.data(), nullptr)};
+  sends.state.device = 1;
+  world.start(0, sends);
+  world.start(1, {state_of(geometry_of(kBytes), nullptr, got.data())});
+  world.scheduler(0).run(1);
+  world.scheduler(1).run(16);
+  EXPECT_NE(got, given) << "one tile is known";
+  world.scheduler(0).run(16);
+  EXPECT_EQ(world.scheduler(1).run(16), Advance::Done);
+  EXPECT_EQ(got, given);
+}
+
 TEST_F(SeveralAtOnce, AreNotThoseOfAnotherPart) {
   std::vector<Schedule> schedules(2, Schedule(1));
   schedules[0].lane().send(1, wreath::input(0));
