@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kSlotReference = 1;
 inline constexpr std::uint32_t kSlotInline = 2;  // the data is in the header
 // For a pump: the receiver may name the place where it wants this reference (RecvFifo::landings).
 inline constexpr std::uint32_t kSlotLands = 4;
-// This reference is several messages: the data of the next ones lies behind it. `data` has the number of these bytes
-// (rest_of()). The consumer takes them one after the other, or several at once, and gives the slot back after the last.
+// The data of the next messages of this lane lies behind this reference and is ready, too. `data` has the number
+// of these bytes (rest_of()).
 inline constexpr std::uint32_t kSlotRest = 8;
 // The data is at an address of the consumer's process: the producer is in it, too, or a pump put the data there. It is
 // valid only under RecvFifo::same_process. It is not 0, which zeroed headers have.
@@ -123,7 +123,6 @@ struct RecvFifo {
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;
-  std::uint64_t taken = 0;             // bytes of the next message that were taken already (kSlotRest)
   PingPongSlots* ping_pong = nullptr;  // null: there are none
   // The message at hand is in so many ping-pong slots, from this number on.
   std::uint32_t ping_pong_slots = 0;

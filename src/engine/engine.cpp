@@ -102,8 +102,7 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
   driver_.prepare(make_outer_runs);
   const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
                                      idle_policy.crowded());
-  // This closes the listener, too.
-  membership_.open_stream = nullptr;
+  membership_.open_stream = nullptr;  // this closes the listener, too
   if (!facts) {
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();

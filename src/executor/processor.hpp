@@ -67,9 +67,10 @@ struct LaneSources : Processor::SourceList {
   bool target_dead;
   // The target is written past the caches.
   bool streams;
-  // The bytes of the next messages that the last one's header tells of, and how many of them are taken with it.
+  // The bytes behind the last message that its sender lets be read ahead of their messages, and the bytes behind the
+  // target that may be filled so.
   std::uint64_t rest = 0;
-  std::uint64_t more = 0;
+  std::uint64_t target_rest = 0;
 };
 
 }  // namespace wreath

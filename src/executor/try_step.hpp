@@ -117,25 +117,24 @@ class StepRunner : private LaneMessages<Processor> {
     return Work::by_reference(to(), buffer, lane_.elements * bytes_of(form_of(buffer)));
   }
 
-  // Returns whether the lane's next messages are the next tiles of this step.
-  WREATH_HOST_DEVICE bool goes_on() const {
-    return step_.chunks == 1 && (operation_.step_major || lane_.end - lane_.first == 1);
+  // Returns the bytes of the part behind this tile. Of other buffers than Input they may not be there yet.
+  WREATH_HOST_DEVICE std::uint64_t rest_of_input(const Side& side) const {
+    return side.buffer == Buffer::Input ? bytes_behind(side) : 0;
   }
-  WREATH_HOST_DEVICE std::uint64_t elements_behind(const Side& side) const {
-    return operation_.geometry.elements_behind(side.buffer, side.part, lane_.data_lane, lane_.tile);
+  WREATH_HOST_DEVICE std::uint64_t bytes_behind(const Side& side) const {
+    const std::uint64_t elements =
+        operation_.geometry.elements_behind(side.buffer, side.part, lane_.data_lane, lane_.tile);
+    return elements * bytes_of(form_of(side.buffer));
   }
-  // Returns the bytes behind this tile that are sent with it. Of other buffers than Input they may not be there yet.
-  WREATH_HOST_DEVICE std::uint64_t sent_with_it(const Side& from) const {
-    if (from.buffer != Buffer::Input || !goes_on() || !Work::take_several(to(), from.buffer)) return 0;
-    return elements_behind(from) * bytes_of(Form::Data);
-  }
-  // Returns how many bytes behind this tile, whole tiles but for the last, are taken with it. The kernel takes 4 to 14
-  // % longer for the same bytes in pieces (0007). But failures of peers are seen between two reads.
-  WREATH_HOST_DEVICE std::uint64_t taken_with_it(const Sources& sources, std::uint64_t tile_bytes) const {
+  // Failures of peers are seen between two reads, so a read does not take long.
+  WREATH_HOST_DEVICE static std::uint64_t read_ahead_at_most(std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
-    if (!sources.plain || sends() || !goes_on() || step_.target_buffer != Buffer::Output) return 0;
-    const std::uint64_t most = kMost / tile_bytes * tile_bytes;
-    return sources.rest < most ? sources.rest : most;
+    return bytes < kMost ? bytes : kMost;
+  }
+  // Returns whether the lane's next message is the next tile of this step, and belongs behind this one.
+  WREATH_HOST_DEVICE bool lands_in_order() const {
+    const bool goes_on = operation_.step_major || lane_.end - lane_.first == 1;
+    return goes_on && step_.chunks == 1 && step_.target_buffer == Buffer::Output;
   }
 
   WREATH_HOST_DEVICE Advance next_step() {
@@ -228,14 +227,10 @@ class StepRunner : private LaneMessages<Processor> {
       if (here == Advance::Blocked) post_landing();
       return here;
     }
-    // A sender that tells of other tiles than are behind this one has another part.
-    if (sources.rest > 0 && sources.rest != elements_behind(target()) * bytes_of(sources.operands.messages)) {
-      return Work::fail(Fault::Bytes, from(), 0);
-    }
     std::byte* slot = fused_slot();
     if (const Advance taken = take(sources, slot); taken != Advance::Advanced) return taken;
-    if (const Advance read = Work::consume_all(from(), bytes + sources.more); read != Advance::Advanced) return read;
-    lane_.tile += static_cast<std::uint32_t>(divide_up(sources.more, bytes));
+    if (const Advance read = Work::consume_all(from()); read != Advance::Advanced) return read;
+    lane_.taken_bytes += step_.in_count * bytes;
     if (!sends()) return next_step();
     lane_.received = true;
     if (slot == nullptr) return Advance::Advanced;
@@ -265,7 +260,8 @@ class StepRunner : private LaneMessages<Processor> {
     sources.target_form = form_of(step_.target_buffer);
     sources.target_dead = (step_.flags & kTargetDead) != 0;
     sources.streams = streams() && !sources.target_dead;
-    if (sources.rest > 0) sources.more = taken_with_it(sources, lane_.elements * bytes_of(messages));
+    const bool ahead = sources.fetched > 0 && slot == nullptr && lands_in_order();
+    sources.target_rest = ahead ? read_ahead_at_most(bytes_behind(target())) : 0;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece to = piece(target(), i);
       if (to.elements == 0) continue;
@@ -280,10 +276,8 @@ class StepRunner : private LaneMessages<Processor> {
     if (!Work::credit(to())) return Advance::Blocked;
     const Side from = sent();
     if (by_reference(from.buffer)) {
-      const std::uint64_t rest = sent_with_it(from);
-      Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0), rest);
+      Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0), rest_of_input(from));
       lane_.named = true;
-      if (rest > 0) lane_.tile = operation_.geometry.tiles - 1;
       return next_step();
     }
     const std::uint64_t element_bytes = bytes_of(Work::outgoing_form(from.buffer));

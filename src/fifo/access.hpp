@@ -283,7 +283,7 @@ WREATH_HOST_DEVICE inline Located locate_ping_pong(RecvFifo& fifo, std::uint64_t
   return {Locating::Found, slots->data[first]};
 }
 
-// Says in a header that it tells of the next messages, too, whose data of so many bytes lies behind.
+// Says in a header how many bytes of the next messages lie behind the data.
 WREATH_HOST_DEVICE inline void set_rest(SlotHeader& slot, std::uint64_t bytes) {
   slot.flags |= kSlotRest;
   *reinterpret_cast<std::uint64_t*>(slot.data) = bytes;
@@ -292,15 +292,6 @@ WREATH_HOST_DEVICE inline void set_rest(SlotHeader& slot, std::uint64_t bytes) {
 WREATH_HOST_DEVICE inline std::uint64_t rest_of(const SlotHeader& slot) {
   const bool says = (slot.flags & kSlotRest) != 0 && slot.region == kPeerAddress;
   return says ? *reinterpret_cast<const std::uint64_t*>(slot.data) : 0;
-}
-
-// Takes note that so many bytes of the message at hand were taken. Returns whether those were the last.
-WREATH_HOST_DEVICE inline bool take_bytes(RecvFifo& fifo, std::uint64_t bytes) {
-  const SlotHeader header = load_far(awaited_slot(fifo));
-  fifo.taken += bytes;
-  if (fifo.taken < header.bytes + rest_of(header)) return false;
-  fifo.taken = 0;
-  return true;
 }
 
 // Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), because

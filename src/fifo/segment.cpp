@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kControlSegment = "control segment";
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 9;
+constexpr std::uint32_t kLayoutVersion = 8;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 

@@ -185,8 +185,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     const bool staged = to.count > 0 && !Work::by_reference(to, target.buffer, made.bytes) && Work::credit(to);
     std::byte* slot = staged ? Work::begin_slot(to, made.bytes) : nullptr;
     if (const Advance moved = Work::make(made, sources, slot); moved != Advance::Advanced) return moved;
-    const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
-    if (const Advance read = Work::consume_all(sources.from, bytes); read != Advance::Advanced) return read;
+    if (const Advance read = Work::consume_all(sources.from); read != Advance::Advanced) return read;
     if (to.count == 0) return Advance::Done;
     if (slot != nullptr) {
       Work::publish_staged(to, Work::outgoing_signature(target.buffer, target.part), slot, made.bytes);

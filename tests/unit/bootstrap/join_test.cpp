@@ -120,7 +120,7 @@ void use_only(int place) {
 
 // Launchers such as mpirun and srun bind each rank to cores of its own.
 TEST(Join, CountsTheCoresThatTheRanksOfAHostHaveTogether) {
-  if (count_cores(allowed_cores()) < 2) GTEST_SKIP() << "two ranks with a core each need two cores";
+  if (count_cores(allowed_cores()) < 2) GTEST_SKIP() << "two ranks need two cores: run it on more";
   for (const int cores : {1, 2}) {
     auto id = UniqueId::create();
     ASSERT_TRUE(id) << id.error().message;

@@ -136,109 +136,57 @@ TEST_F(ReadThere, MemoryThatAnOwnerFreedAfterItAbortedIsItsAbort) {
   EXPECT_EQ(failed_lane(closed_page_, true).fault, Fault::OwnerAborted);
 }
 
-// Messages are read in their senders' memory, and each sender tells of all four at once.
-class SeveralAtOnce : public testing::Test {
+// Rank 0 sends four tiles to rank 1, which reads them in rank 0's memory.
+class ReadAhead : public testing::Test {
  protected:
   static constexpr std::size_t kTile = 128;
   static constexpr std::size_t kBytes = 4 * kTile;
 
-  static Geometry geometry_of(std::size_t bytes, std::uint32_t parts = 1) {
-    return make_geometry({.ranks = 2, .count = bytes}, {.parts = parts, .tile_bytes = kTile});
-  }
-  // Starts ranks with these schedules. Each part has kBytes.
-  void start(const std::vector<Schedule>& schedules, std::uint32_t parts = 1) {
+  // Lets rank 0 name the tiles of its first `sent` bytes, and rank 1 take one message of kBytes.
+  void take_one(std::size_t sent) {
+    std::vector<Schedule> schedules(2, Schedule(1));
+    schedules[0].lane().send(1, wreath::input(0));
+    schedules[1].lane().recv(0, output(0));
     world_ = std::make_unique<World>(lower_all(schedules), WorldShape{.slots = 4, .single_copy_bytes = 1});
-    for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-      given_.push_back(numbered(parts * kBytes));
-      std::rotate(given_[rank].begin(), given_[rank].begin() + static_cast<std::ptrdiff_t>(rank), given_[rank].end());
-      got_.emplace_back(parts * kBytes);
-    }
-    for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-      world_->start(rank, {state_of(geometry_of(parts * kBytes, parts), given_[rank].data(), got_[rank].data())});
-    }
+    world_->start(0, {state_of(geometry_of(sent), given_.data(), nullptr)});
+    world_->start(1, {state_of(geometry_of(kBytes), nullptr, got_.data())});
+    world_->scheduler(0).run(16);
+    EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced);
   }
-  // Lets all ranks advance in turns until nothing moves, and says whether they are done.
-  bool finish() {
-    bool done = false;
-    for (int round = 0; round < 100 && !done; ++round) {
-      done = true;
-      for (int rank = 0; rank < world_->ranks(); ++rank) {
-        done &= world_->scheduler(static_cast<std::size_t>(rank)).run(1) == Advance::Done;
-      }
-    }
-    return done;
-  }
-  // Returns the bytes of a part.
-  static std::span<const std::byte> part(const std::vector<std::byte>& all, std::size_t part) {
-    return std::span(all).subspan(part * kBytes, kBytes);
+  static Geometry geometry_of(std::size_t bytes) {
+    return make_geometry({.ranks = 2, .count = bytes}, {.tile_bytes = kTile});
   }
 
-  std::vector<std::vector<std::byte>> given_;
-  std::vector<std::vector<std::byte>> got_;
+  std::vector<std::byte> given_ = numbered(kBytes);
+  std::vector<std::byte> got_ = std::vector<std::byte>(kBytes);
   std::unique_ptr<World> world_;
 };
 
-TEST_F(SeveralAtOnce, AreReadAtOnce) {
-  std::vector<Schedule> schedules(2, Schedule(1));
-  schedules[0].lane().send(1, wreath::input(0));
-  schedules[1].lane().recv(0, output(0));
-  start(schedules);
-  world_->scheduler(0).run(1);
-  EXPECT_EQ(world_->scheduler(1).run(1), Advance::Done);
-  EXPECT_EQ(got_[1], given_[0]);
-  EXPECT_EQ(world_->scheduler(0).run(1), Advance::Done);
+TEST_F(ReadAhead, TilesBehindTheFirstAreReadWithIt) {
+  take_one(kBytes);
+  EXPECT_EQ(got_, given_);
+  // Nothing is read again.
+  std::fill(given_.begin(), given_.end(), std::byte{0});
+  EXPECT_EQ(world_->scheduler(1).run(16), Advance::Done);
+  EXPECT_EQ(world_->scheduler(0).run(16), Advance::Done);
+  EXPECT_EQ(got_, numbered(kBytes));
 }
 
-// Memory of a device is read by other means.
-TEST_F(SeveralAtOnce, AreToldOfOneByOneInMemoryOfADevice) {
-  std::vector<Schedule> schedules(2, Schedule(1));
-  schedules[0].lane().send(1, wreath::input(0));
-  schedules[1].lane().recv(0, output(0));
-  World world(lower_all(schedules), {.slots = 4, .single_copy_bytes = 1});
-  std::vector<std::byte> given = numbered(kBytes);
-  std::vector<std::byte> got(kBytes);
-  RankCall sends{state_of(geometry_of(kBytes), given.data(), nullptr)};
-  sends.state.device = 1;
-  world.start(0, sends);
-  world.start(1, {state_of(geometry_of(kBytes), nullptr, got.data())});
-  world.scheduler(0).run(1);
-  world.scheduler(1).run(16);
-  EXPECT_NE(got, given) << "one tile is known";
-  world.scheduler(0).run(16);
-  EXPECT_EQ(world.scheduler(1).run(16), Advance::Done);
-  EXPECT_EQ(got, given);
-}
-
-TEST_F(SeveralAtOnce, AreNotThoseOfAnotherPart) {
-  std::vector<Schedule> schedules(2, Schedule(1));
-  schedules[0].lane().send(1, wreath::input(0));
-  schedules[1].lane().recv(0, output(0));
-  start(schedules);
-  // Rank 1 awaits two tiles of rank 0's four, then six.
-  for (const std::size_t tiles : {2U, 6U}) {
-    SCOPED_TRACE(tiles);
-    World world(lower_all(schedules), {.slots = 4, .single_copy_bytes = 1});
-    std::vector<std::byte> got(6 * kTile);
-    std::mt19937_64 random(5);
-    EXPECT_EQ(world.run({{state_of(geometry_of(kBytes), given_[0].data(), nullptr)},
-                         {state_of(geometry_of(tiles * kTile), nullptr, got.data())}},
-                        random),
-              "rank 1 failed");
-    const LaneState* lane = world.scheduler(1).failed_lane();
-    ASSERT_NE(lane, nullptr);
-    EXPECT_EQ(lane->fault, Fault::Bytes);
-  }
+TEST_F(ReadAhead, EndsWhereTheSendersDataEnds) {
+  take_one(2 * kTile);
+  EXPECT_TRUE(std::equal(got_.begin(), got_.begin() + 2 * kTile, given_.begin()));
+  EXPECT_TRUE(std::all_of(got_.begin() + 2 * kTile, got_.end(), [](std::byte each) { return each == std::byte{0}; }));
 }
 
 // A rank that sleeps is woken between two runs. So the other says what it sends before it reads, which may take long.
-TEST_F(SeveralAtOnce, AreToldOfBeforeALargeOneIsRead) {
-  constexpr std::size_t kLarge = LaneScheduler::kBytesARun;
+TEST(LaneScheduler, TellsWhatItSendsBeforeItReadsMuch) {
+  constexpr std::size_t kLarge = 2 * LaneScheduler::kBytesARun;
   std::vector<Schedule> schedules(2, Schedule(1));
   for (const Rank rank : {0, 1}) {
-    schedules[static_cast<std::size_t>(rank)].lane(0).send(1 - rank, wreath::input(0));
+    schedules[static_cast<std::size_t>(rank)].lane(0).send(1 - rank, input(0));
     schedules[static_cast<std::size_t>(rank)].lane(1).recv(1 - rank, output(0), {.lane = 0});
   }
-  const Geometry geometry = make_geometry({.ranks = 2, .count = kLarge}, {.tile_bytes = 4096});
+  const Geometry geometry = make_geometry({.ranks = 2, .count = kLarge}, {.tile_bytes = kLarge});
   World world(lower_all(schedules), {.single_copy_bytes = 1});
   std::vector<std::byte> given = numbered(kLarge);
   std::vector<std::vector<std::byte>> got(2, std::vector<std::byte>(kLarge));
@@ -248,50 +196,6 @@ TEST_F(SeveralAtOnce, AreToldOfBeforeALargeOneIsRead) {
   EXPECT_NE(got[0], given) << "it reads in its next run";
   world.scheduler(0).run(16);
   EXPECT_EQ(got[0], given);
-}
-
-// Rank 1 sends each tile on once it has it.
-TEST_F(SeveralAtOnce, AreTakenOneByOneWhereTheyAreSentOn) {
-  std::vector<Schedule> schedules(3, Schedule(1));
-  schedules[0].lane().send(1, wreath::input(0));
-  schedules[1].lane().recv(0, output(0));
-  schedules[1].lane().send(2, output(0));
-  schedules[2].lane().recv(1, output(0));
-  start(schedules);
-  EXPECT_TRUE(finish());
-  EXPECT_EQ(got_[2], given_[0]);
-}
-
-// Rank 1 takes a tile of rank 0, then one of rank 2.
-TEST_F(SeveralAtOnce, AreTakenOneByOneInLanesOfSeveralSteps) {
-  std::vector<Schedule> schedules(3, Schedule(2));
-  for (const int from : {0, 2}) {
-    schedules[static_cast<std::size_t>(from)].lane().send(1, wreath::input(from / 2));
-    schedules[1].lane().recv(from, output(from / 2));
-  }
-  start(schedules, 2);
-  EXPECT_TRUE(finish());
-  for (const std::size_t from : {0U, 2U}) {
-    EXPECT_TRUE(std::ranges::equal(part(got_[1], from / 2), part(given_[from], from / 2))) << from;
-  }
-}
-
-// A place in Scratch has room for one tile. Rank 1's lane 0 has one, and behind it is that of lane 1, which keeps a
-// tile of rank 2 there.
-TEST_F(SeveralAtOnce, AreTakenOneByOneIntoPlacesOfOneTile) {
-  std::vector<Schedule> schedules(3, Schedule(1));
-  schedules[0].lane().send(1, wreath::input(0));
-  schedules[2].lane().send(1, wreath::input(0));
-  schedules[1].lane(0).recv(0, scratch(0, 0));
-  schedules[1].lane(1).recv(2, scratch(0, 0), {.lane = 0});
-  schedules[1].lane(1).copy(scratch(0, 0), output(0));
-  start(schedules);
-  world_->scheduler(2).run(1);
-  EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced) << "the tile of rank 2";
-  world_->scheduler(0).run(1);
-  EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced) << "that of rank 0";
-  EXPECT_TRUE(finish());
-  EXPECT_EQ(got_[1], given_[2]);
 }
 
 // Each rank's lane 0 waits for the message that the other rank's lane 1 sends.
