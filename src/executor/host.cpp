@@ -132,8 +132,12 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
 }
 
 // A lane without messages copies data that another lane may just have put into a slot, and read for that. So it takes
-// its turns. Where nothing is put into slots, it fills the gaps, and readers do not wait for it.
+// its turns. Where nothing is put into slots, it goes on when readers know where all data is, and before messages are
+// read, which would push its data out of the caches.
 Advance LaneScheduler::run(int budget) {
+  const auto waits_for_own = [this](const LaneState& lane) {
+    return names_ && (lane.local || (receives(lane) && copies_own()));
+  };
   bool advanced = false;
   std::size_t blocked = 0;
   std::uint64_t moved = 0;
@@ -142,7 +146,7 @@ Advance LaneScheduler::run(int budget) {
     LaneState& lane = lanes_[running_[turn_]];
     const std::uint64_t moved_before = lane.sent_bytes + lane.taken_bytes;
     ++turn_;
-    switch (names_ && lane.local ? Advance::Blocked : advance(lane)) {
+    switch (waits_for_own(lane) ? Advance::Blocked : advance(lane)) {
       case Advance::Blocked: ++blocked; continue;
       case Advance::Failed: failed_ = &lane; return Advance::Failed;
       case Advance::Done: end_lane(--turn_); break;
@@ -169,6 +173,12 @@ void LaneScheduler::adopt(std::span<const LaneState> states) {
     if (state.fault != Fault::None) failed_ = &lanes_[state.index];
   }
   std::erase_if(running_, [&](std::uint16_t index) { return lanes_[index].done; });
+}
+
+bool LaneScheduler::receives(const LaneState& lane) const { return state_.steps[lane.step].in_count > 0; }
+
+bool LaneScheduler::copies_own() const {
+  return std::any_of(running_.begin(), running_.end(), [&](std::uint16_t i) { return lanes_[i].local; });
 }
 
 // Advances the first lane without messages by one step. Returns false where there is no such lane.

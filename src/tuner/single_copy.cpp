@@ -16,14 +16,30 @@ constexpr SingleCopyRule kIntel[] = {
     {Collective::Exchange, 64 * kKiB, 4 * kMiB},
 };
 
-// Smaller calls take ping-pong slots. A rank of two reads the one block that an all_gather brings it as a whole.
+// Smaller calls take ping-pong slots. An all_gather of two ranks, too, brings each a block that is for it alone. The
+// outputs of larger ones go past the caches, which the kernel's copy cannot.
 constexpr SingleCopyRule kIntelPingPong[] = {
-    {Collective::AllGather, 64 * kKiB, 24 * kMiB, 4 * kMiB},
-    {Collective::AllToAll, 64 * kKiB, 16 * kMiB, kLeastPingPongCopyBytes},
+    {Collective::AllGather, 64 * kKiB, 16 * kMiB, 2 * kMiB},
+    {Collective::AllToAll, 64 * kKiB, 16 * kMiB, kMiB},
     {Collective::Exchange, 64 * kKiB, 12 * kMiB, 512 * kKiB + 1},
 };
 
+const SingleCopyRule* rule_of(std::span<const SingleCopyRule> rules, Collective collective) {
+  const auto rule = std::find_if(rules.begin(), rules.end(),
+                                 [&](const SingleCopyRule& each) { return each.collective == collective; });
+  return rule == rules.end() ? nullptr : &*rule;
+}
+
+bool covers(const SingleCopyRule& rule, std::size_t bytes) {
+  return bytes >= rule.least_bytes && bytes <= rule.call_bytes;
+}
+
 }  // namespace
+
+bool pair_reads(Collective collective, std::size_t bytes) noexcept {
+  const SingleCopyRule* rule = rule_of(kIntelPingPong, collective);
+  return rule != nullptr && covers(*rule, bytes);
+}
 
 SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept {
   SingleCopy single_copy;
@@ -46,10 +62,8 @@ std::size_t SingleCopy::on_device(const SingleCopyCall& call) const noexcept {
 std::size_t SingleCopy::message_bytes(const SingleCopyCall& call) const noexcept {
   if (call.by_blocks) return on_device(call);
   if (rules_.empty()) return message_bytes_;
-  const auto rule = std::find_if(rules_.begin(), rules_.end(),
-                                 [&](const SingleCopyRule& each) { return each.collective == call.collective; });
-  if (rule == rules_.end() || call.sends_only) return 0;
-  return call.bytes < rule->least_bytes || call.bytes > rule->call_bytes ? 0 : rule->message_bytes;
+  const SingleCopyRule* rule = rule_of(rules_, call.collective);
+  return rule != nullptr && !call.sends_only && covers(*rule, call.bytes) ? rule->message_bytes : 0;
 }
 
 }  // namespace wreath

@@ -18,8 +18,8 @@ struct SingleCopyRule {
   std::size_t least_bytes = 0;
 };
 
-// Two ranks that fill ping-pong slots read no messages of a smaller all_to_all so: slots are as fast or faster.
-inline constexpr std::size_t kLeastPingPongCopyBytes = std::size_t{1} << 20;
+// Returns whether two ranks that fill ping-pong slots read the messages of such calls so where they may.
+bool pair_reads(Collective collective, std::size_t bytes) noexcept;
 
 struct SingleCopyCall {
   Collective collective;

@@ -82,11 +82,12 @@ constexpr std::size_t kMostPingPongSumBytes = std::size_t{16} << 20;
 
 // Returns whether tiles should fit one ping-pong slot each. With two, all_reduces of 256 KiB to 4 MiB take up to a
 // tenth longer, since sums begin later. Where only one rank sends, none comes back to be filled, and smaller tiles
-// would let it be fewer bytes ahead. Large calls of all_to_all are copied by the kernel.
+// would let it be fewer bytes ahead. The kernel's copies (0007) need no slots.
 bool plays_ping_pong(const TunerContext& context, const Query& query) {
   if (!context.ping_pong || has_root(query.collective)) return false;
   if (query.collective == Collective::AllReduce) return query.bytes <= kMostPingPongSumBytes;
-  return query.collective != Collective::AllToAll || query.bytes < kLeastPingPongCopyBytes;
+  if (query.bytes == kUnknownBytes) return query.collective != Collective::AllToAll;
+  return !pair_reads(query.collective, query.bytes);
 }
 
 }  // namespace

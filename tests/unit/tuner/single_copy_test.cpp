@@ -52,11 +52,13 @@ TEST(SingleCopy, OfRanksWithPingPongSlotsIsForLargerCalls) {
   EXPECT_EQ(pair.message_bytes({Collective::Exchange, 512 * kKiB + 1, false}), 64 * kKiB);
   EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB, false}), 64 * kKiB);
   EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB + 1, false}), 0U);
-  EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB, false}), 64 * kKiB);
-  EXPECT_EQ(pair.message_bytes({Collective::AllToAll, 16384 * kKiB + 1, false}), 0U);
-  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 4096 * kKiB - 1, false}), 0U);
-  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 4096 * kKiB, false}), 64 * kKiB);
-  EXPECT_EQ(pair.message_bytes({Collective::AllGather, 24576 * kKiB + 1, false}), 0U);
+  for (const Collective blocks : {Collective::AllGather, Collective::AllToAll}) {
+    const std::size_t least = blocks == Collective::AllGather ? 2048 * kKiB : 1024 * kKiB;
+    EXPECT_EQ(pair.message_bytes({blocks, least - 1, false}), 0U);
+    EXPECT_EQ(pair.message_bytes({blocks, least, false}), 64 * kKiB);
+    EXPECT_EQ(pair.message_bytes({blocks, 16384 * kKiB, false}), 64 * kKiB);
+    EXPECT_EQ(pair.message_bytes({blocks, 16384 * kKiB + 1, false}), 0U) << "outputs go past the caches";
+  }
 }
 
 TEST(SingleCopy, IsNotForRanksThatShareCoresOrAProcess) {

@@ -183,9 +183,16 @@ TEST(Tuner, TilesFitAPingPongSlotWhereSlotsGain) {
   constexpr std::size_t kMiB = std::size_t{1} << 20;
   EXPECT_EQ(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB + 4), PingPongSlots::kBytes);
-  EXPECT_EQ(tile(Collective::AllGather, 64 * kMiB), PingPongSlots::kBytes);
-  EXPECT_EQ(tile(Collective::AllToAll, kMiB / 2), PingPongSlots::kBytes);
+  EXPECT_EQ(tile(Collective::ReduceScatter, 64 * kMiB), PingPongSlots::kBytes);
+  for (const Collective blocks : {Collective::AllGather, Collective::AllToAll}) {
+    EXPECT_EQ(tile(blocks, kMiB - 4), PingPongSlots::kBytes);
+    EXPECT_GT(tile(blocks, 2 * kMiB), PingPongSlots::kBytes) << "the kernel copies these";
+    EXPECT_GT(tile(blocks, 16 * kMiB), PingPongSlots::kBytes);
+    EXPECT_EQ(tile(blocks, 16 * kMiB + 4), PingPongSlots::kBytes);
+  }
+  EXPECT_EQ(tile(Collective::AllGather, kMiB), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::AllToAll, kMiB), PingPongSlots::kBytes);
+  EXPECT_GT(tile(Collective::AllToAll, kUnknownBytes), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::Broadcast, kMiB / 2), PingPongSlots::kBytes);
   slots.ping_pong = false;
   EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
