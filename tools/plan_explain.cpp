@@ -60,6 +60,13 @@ void print_way(const Answer& answer) {
              counts_text(way));
 }
 
+void print_copied(const Answer& answer) {
+  if (answer.explanation.copied_to_bytes == 0) return;
+  fmt::print("  copies     calls above {} and up to {} by the kernel where ranks may read each other, {}\n",
+             format_bytes(answer.explanation.copied_above_bytes), format_bytes(answer.explanation.copied_to_bytes),
+             answer.explanation.ping_pong ? "by this machine's caches" : "by this machine's processor");
+}
+
 void print_ring(const Answer& answer) {
   if (answer.explanation.ring_bytes == 0) return;
   if (answer.explanation.ping_pong) {
@@ -149,6 +156,7 @@ void print(const Answer& answer) {
   }
   print_way(answer);
   print_ring(answer);
+  print_copied(answer);
   fmt::print("\n{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", "algorithm", "order", "lanes", "tile", "predicted us",
              "measured us", "why not");
   print_row(chosen, "chosen");
@@ -191,6 +199,8 @@ void print_json(const Answer& answer) {
                     {"message", to_json(answer.way, answer.message_bytes)},
                     {"ring_bytes", answer.explanation.ring_bytes},
                     {"ping_pong", answer.explanation.ping_pong},
+                    {"copied_above_bytes", answer.explanation.copied_above_bytes},
+                    {"copied_to_bytes", answer.explanation.copied_to_bytes},
                     {"chosen", to_json(chosen, "")},
                     {"others", others}};
   fmt::print("{}\n", object.dump({.indent = 2, .sorted = true}));

@@ -118,6 +118,10 @@ struct PlanExplanation {
   std::size_t ring_bytes = 0;
   // Is true where the two ranks of this machine fill the slots that they have read last.
   bool ping_pong = false;
+  // Calls of the collective above the first and up to the second are copied by the kernel out of the sender's memory,
+  // where it lets ranks of this machine read each other. Both are 0 where none are.
+  std::size_t copied_above_bytes = 0;
+  std::size_t copied_to_bytes = 0;
 };
 
 // Returns what a communicator that reads `tuning` (null for none) would choose, and what else there is. Fails with

@@ -2,6 +2,7 @@
 #include "src/base/cpu.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -96,6 +97,14 @@ void add_core(CoreSet& cores, std::size_t core) {
 }
 
 }  // namespace
+
+CacheSizes cache_sizes() {
+  const auto size = [](int name) {
+    const long bytes = ::sysconf(name);
+    return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+  };
+  return {size(_SC_LEVEL2_CACHE_SIZE), size(_SC_LEVEL3_CACHE_SIZE)};
+}
 
 #if defined(__x86_64__)
 std::string cpu_vendor() {

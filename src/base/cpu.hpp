@@ -40,6 +40,14 @@ struct HostRanks {
 // cores. WREATH_HOST_CORES says another number.
 HostRanks host_ranks(int ranks, int cores);
 
+// The sizes of caches: of the one that a core has for itself, and of the last one. 0 where they are not known.
+struct CacheSizes {
+  std::uint64_t near_bytes = 0;
+  std::uint64_t last_bytes = 0;
+};
+// Returns those of the core on which this process began.
+CacheSizes cache_sizes();
+
 // Returns the processor's maker, "GenuineIntel" or "AuthenticAMD"; empty where it does not say.
 std::string cpu_vendor();
 

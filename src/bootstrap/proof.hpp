@@ -26,7 +26,7 @@
 
 namespace wreath {
 
-inline constexpr std::uint32_t kProtocol = 5;
+inline constexpr std::uint32_t kProtocol = 6;
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kGreetingBytes = 8 + 3 * 4 + 16 + kNonceBytes;
 

@@ -67,6 +67,19 @@ Engine::Engine(std::unique_ptr<Members> members, Membership membership, const Ag
 
 std::string Engine::identity() const { return log_identity(rank()); }
 
+// Sets what calls are chosen by.
+void Engine::choose_by(const LinkFacts& facts) {
+  std::optional<PairSizes> ping_pong;
+  if (facts.ping_pong) {
+    const bool threads = most_in_a_process(membership_) > 1;
+    ping_pong = PairSizes::of(cpu_vendor(), facts.caches);
+    driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {false, threads, ping_pong});
+  }
+  choices_.set({ranks(), facts.wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
+                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts.crowded, facts.gpus,
+                small_limits(ranks(), facts.ring_bytes, facts.ping_pong), ping_pong, facts.single_copy});
+}
+
 Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, DeviceSegments segments) {
   const std::uint64_t most = most_in_a_process(membership_);
   const SlotSizes sizes = slot_sizes(ranks(), most, options_);
@@ -107,18 +120,13 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
   }
-  if (facts->ping_pong) {
-    driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {false, most > 1, true});
-  }
   driver_.lanes().plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
   idle_policy.link(*links_, rank(), ranks());
   if (!idle_policy.crowded() && !links_->mapped().empty()) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  choices_.set({ranks(), facts->wire, options_.reproducible, options_.overrides.algorithm, options_.overrides.lanes,
-                options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, facts->gpus,
-                small_limits(ranks(), facts->ring_bytes, facts->ping_pong), facts->ping_pong});
+  choose_by(*facts);
   WREATH_TRY(check_tuning(tuning()));
   WREATH_TRY(driver_.link());
   linked_ = true;

@@ -152,6 +152,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Error still_held(Operation& operation);
   void stay(const Error& reason);
   Status prepare_own(DeviceSegments segments);
+  void choose_by(const LinkFacts& facts);
   HostRanks own_host() const;
   std::string plan_text(const Query& query, const Choice& choice) const;
   void tell_start() const;

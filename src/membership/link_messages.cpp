@@ -34,6 +34,9 @@ std::string encode_link_facts(const LinkFacts& facts) {
   writer.number(static_cast<std::uint8_t>(facts.gpus));
   writer.number(facts.ring_bytes);
   writer.number(static_cast<std::uint8_t>(facts.ping_pong));
+  writer.number(static_cast<std::uint8_t>(facts.single_copy));
+  writer.number(facts.caches.near_bytes);
+  writer.number(facts.caches.last_bytes);
   return writer.take_string();
 }
 
@@ -45,6 +48,9 @@ Result<LinkFacts> decode_link_facts(const std::string& body) {
   facts.gpus = reader.flag();
   facts.ring_bytes = reader.number<std::uint64_t>();
   facts.ping_pong = reader.flag();
+  facts.single_copy = reader.flag();
+  facts.caches.near_bytes = reader.number<std::uint64_t>();
+  facts.caches.last_bytes = reader.number<std::uint64_t>();
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/cpu.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
@@ -33,6 +34,10 @@ struct LinkFacts {
   std::uint64_t ring_bytes = 0;
   // Every rank fills ping-pong slots.
   bool ping_pong = false;
+  // Every rank may read every other's messages through the kernel.
+  bool single_copy = false;
+  // The least sizes.
+  CacheSizes caches = {};
 
   void add_wire(std::string_view name) {
     if (!name.empty()) wire = wire.empty() || wire == name ? name : kSeveralWires;
@@ -43,6 +48,9 @@ struct LinkFacts {
     gpus = gpus && theirs.gpus;
     ring_bytes = std::min(ring_bytes, theirs.ring_bytes);
     ping_pong = ping_pong && theirs.ping_pong;
+    single_copy = single_copy && theirs.single_copy;
+    caches.near_bytes = std::min(caches.near_bytes, theirs.caches.near_bytes);
+    caches.last_bytes = std::min(caches.last_bytes, theirs.caches.last_bytes);
   }
 };
 std::string encode_link_facts(const LinkFacts& facts);

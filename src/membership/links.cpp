@@ -311,8 +311,13 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
 
 // Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
-  LinkFacts facts{
-      {}, crowded, self_.device.kind == EndpointDevice::Kind::Cuda, segment_->shape().ring_bytes, can_fill_ping_pong()};
+  LinkFacts facts{{},
+                  crowded,
+                  self_.device.kind == EndpointDevice::Kind::Cuda,
+                  segment_->shape().ring_bytes,
+                  can_fill_ping_pong(),
+                  can_copy(),
+                  cache_sizes()};
   for (const Rank peer : wired_) facts.add_wire(transports_[static_cast<std::size_t>(peer)]);
   ControlMessage message;
   message.kind = MessageKind::Linked;
@@ -334,6 +339,14 @@ Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded
 bool Links::can_fill_ping_pong() const {
   if (!segment_->shape().ping_pong || self_.device.kind != EndpointDevice::Kind::None || mapped_.empty()) return false;
   return mapped(mapped_.front())->peer().ping_pong() != nullptr;
+}
+
+// Returns whether each peer of this host and this rank may read each other's memory.
+bool Links::can_copy() const {
+  return std::all_of(mapped_.begin(), mapped_.end(), [this](Rank peer) {
+    const std::optional<Status> allowed = mapped(peer)->single_copy();
+    return allowed && *allowed;
+  });
 }
 
 // Returns the failure of another rank, if there is one. This rank itself lacks nothing then.

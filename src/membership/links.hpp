@@ -144,6 +144,7 @@ class Links {
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);
   bool can_fill_ping_pong() const;
+  bool can_copy() const;
   Result<LinkFacts> agree(Members& control, Deadline deadline, bool crowded);
   void settle(Attempt& attempt, Rank peer, const std::string& own, const std::string& theirs);
   Result<ControlMessage> take(Rank from, MessageKind kind, std::uint32_t index, Deadline deadline);

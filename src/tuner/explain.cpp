@@ -139,8 +139,12 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   context.gpus = question.device;
   const std::size_t ring = ring_bytes(host, Overrides().slot_count * kLargestTile);
   const bool shared_memory = context.all_mapped() && !question.device;
-  context.ping_pong = shared_memory && fills_ping_pong(cpu_vendor(), host);
-  context.small = small_limits(question.ranks, ring, context.ping_pong);
+  const bool ping_pong = shared_memory && fills_ping_pong(cpu_vendor(), host);
+  if (ping_pong) context.ping_pong = PairSizes::of(cpu_vendor(), cache_sizes());
+  SingleCopy single_copy;
+  if (shared_memory) single_copy = SingleCopy::of_machine(cpu_vendor(), {host.crowded(), false, context.ping_pong});
+  context.single_copy = single_copy.possible();
+  context.small = small_limits(question.ranks, ring, ping_pong);
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;
   auto measured = MeasuredRules::of(known, question.reproducible);
@@ -152,7 +156,10 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   const Explainer explainer(question, known);
   PlanExplanation explanation;
   if (shared_memory) explanation.ring_bytes = ring;
-  explanation.ping_pong = context.ping_pong;
+  explanation.ping_pong = ping_pong;
+  const SingleCopyRule copied = single_copy.rule(question.collective);
+  explanation.copied_above_bytes = copied.least_bytes > 0 ? copied.least_bytes - 1 : 0;
+  explanation.copied_to_bytes = copied.call_bytes;
   explanation.chosen = explainer.candidate(choice);
   explanation.tuned = measured_rule(context, query) != nullptr;
   explanation.limit_us = limit_us(question, known);

@@ -1,22 +1,12 @@
 // Implements the rule of rings.
 #include "src/tuner/ring.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "wreath/link.hpp"
 
 namespace wreath {
-namespace {
-
-std::uint64_t near_cache_bytes() {
-  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
-}
-
-}  // namespace
 
 std::size_t ring_bytes(std::uint64_t near_cache_bytes, int peers, std::size_t slots_bytes) noexcept {
   const auto readers = static_cast<std::uint64_t>(std::max(peers, 1));
@@ -26,7 +16,7 @@ std::size_t ring_bytes(std::uint64_t near_cache_bytes, int peers, std::size_t sl
 }
 
 std::size_t ring_bytes(const HostRanks& host, std::size_t slots_bytes) noexcept {
-  return host.crowded() ? kLeastRingBytes : ring_bytes(near_cache_bytes(), host.ranks - 1, slots_bytes);
+  return host.crowded() ? kLeastRingBytes : ring_bytes(cache_sizes().near_bytes, host.ranks - 1, slots_bytes);
 }
 
 bool fills_ping_pong(std::string_view vendor, const HostRanks& host) noexcept {

@@ -2,8 +2,10 @@
 #include "src/tuner/single_copy.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/tuner/rules.hpp"
+#include "src/tuner/streaming.hpp"
 
 namespace wreath {
 namespace {
@@ -16,39 +18,48 @@ constexpr SingleCopyRule kIntel[] = {
     {Collective::Exchange, 64 * kKiB, 4 * kMiB},
 };
 
-// Smaller calls take ping-pong slots. An all_gather of two ranks, too, brings each a block that is for it alone. The
-// outputs of larger ones go past the caches, which the kernel's copy cannot.
-constexpr SingleCopyRule kIntelPingPong[] = {
-    {Collective::AllGather, 64 * kKiB, 16 * kMiB, 2 * kMiB},
-    {Collective::AllToAll, 64 * kKiB, 16 * kMiB, kMiB},
-    {Collective::Exchange, 64 * kKiB, 12 * kMiB, 512 * kKiB + 1},
+// Two ranks that fill ping-pong slots read calls above so many eighths of the near cache. While inputs, outputs and
+// slots fit that cache, slots are as fast or faster. An all_gather has fewer bytes of these than an all_to_all, and
+// brings each rank a block that is for it alone, too. All rules end where outputs go past the caches, which the
+// kernel's copy cannot.
+struct PairRule {
+  Collective collective;
+  std::size_t above_eighths;
+};
+constexpr PairRule kIntelPair[] = {
+    {Collective::AllGather, 7},
+    {Collective::AllToAll, 3},
+    {Collective::Exchange, 2},
 };
 
-const SingleCopyRule* rule_of(std::span<const SingleCopyRule> rules, Collective collective) {
-  const auto rule = std::find_if(rules.begin(), rules.end(),
-                                 [&](const SingleCopyRule& each) { return each.collective == collective; });
-  return rule == rules.end() ? nullptr : &*rule;
-}
-
-bool covers(const SingleCopyRule& rule, std::size_t bytes) {
-  return bytes >= rule.least_bytes && bytes <= rule.call_bytes;
-}
+// This stands for a near cache whose size is not known.
+constexpr std::size_t kUsualNearBytes = 2 * kMiB;
 
 }  // namespace
 
-bool pair_reads(Collective collective, std::size_t bytes) noexcept {
-  const SingleCopyRule* rule = rule_of(kIntelPingPong, collective);
-  return rule != nullptr && covers(*rule, bytes);
+PairSizes PairSizes::of(std::string_view vendor, const CacheSizes& caches) noexcept {
+  const std::size_t near = caches.near_bytes == 0 ? kUsualNearBytes : static_cast<std::size_t>(caches.near_bytes);
+  return {near, static_cast<std::size_t>(wreath::streamed_bytes(vendor, caches.last_bytes, 2))};
 }
 
-SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept {
+SingleCopyRule pair_rule(Collective collective, const PairSizes& sizes) noexcept {
+  for (const PairRule& each : kIntelPair) {
+    if (each.collective != collective) continue;
+    return {collective, 64 * kKiB, sizes.streamed_bytes, sizes.near_bytes / 8 * each.above_eighths + 1};
+  }
+  return {collective};
+}
+
+SingleCopy SingleCopy::of_machine(std::string_view vendor, const RanksOfHost& ranks) {
   SingleCopy single_copy;
   single_copy.automatic_ = true;
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s. Ranks that share a core fill
   // slots in its own cache, and the kernel lets threads of a process wait for each other when both read its memory.
-  if (vendor == "GenuineIntel" && !ranks.crowded && !ranks.share_a_process) {
-    using Rules = std::span<const SingleCopyRule>;
-    single_copy.rules_ = ranks.ping_pong ? Rules(kIntelPingPong) : Rules(kIntel);
+  if (vendor != "GenuineIntel" || ranks.crowded || ranks.share_a_process) return single_copy;
+  if (ranks.ping_pong) {
+    for (const PairRule& each : kIntelPair) single_copy.rules_.push_back(pair_rule(each.collective, *ranks.ping_pong));
+  } else {
+    single_copy.rules_.assign(std::begin(kIntel), std::end(kIntel));
   }
   return single_copy;
 }
@@ -62,8 +73,14 @@ std::size_t SingleCopy::on_device(const SingleCopyCall& call) const noexcept {
 std::size_t SingleCopy::message_bytes(const SingleCopyCall& call) const noexcept {
   if (call.by_blocks) return on_device(call);
   if (rules_.empty()) return message_bytes_;
-  const SingleCopyRule* rule = rule_of(rules_, call.collective);
-  return rule != nullptr && !call.sends_only && covers(*rule, call.bytes) ? rule->message_bytes : 0;
+  const SingleCopyRule each = rule(call.collective);
+  return !call.sends_only && each.covers(call.bytes) ? each.message_bytes : 0;
+}
+
+SingleCopyRule SingleCopy::rule(Collective collective) const noexcept {
+  const auto found = std::find_if(rules_.begin(), rules_.end(),
+                                  [&](const SingleCopyRule& each) { return each.collective == collective; });
+  return found == rules_.end() ? SingleCopyRule{collective} : *found;
 }
 
 }  // namespace wreath

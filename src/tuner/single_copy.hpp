@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <optional>
 #include <string_view>
+#include <vector>
 
+#include "src/base/cpu.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {
@@ -13,13 +15,23 @@ namespace wreath {
 // Is for messages of at least `message_bytes`, in calls of at least `least_bytes` and at most `call_bytes`.
 struct SingleCopyRule {
   Collective collective;
-  std::size_t message_bytes;
-  std::size_t call_bytes;
+  std::size_t message_bytes = 0;
+  std::size_t call_bytes = 0;
   std::size_t least_bytes = 0;
+
+  bool covers(std::size_t bytes) const { return bytes >= least_bytes && bytes <= call_bytes; }
 };
 
-// Returns whether two ranks that fill ping-pong slots read the messages of such calls so where they may.
-bool pair_reads(Collective collective, std::size_t bytes) noexcept;
+// The sizes of caches by which two ranks that fill ping-pong slots choose.
+struct PairSizes {
+  std::size_t near_bytes;      // of the cache that a core has for itself
+  std::size_t streamed_bytes;  // outputs go past the caches from here on
+
+  static PairSizes of(std::string_view vendor, const CacheSizes& caches) noexcept;
+};
+
+// Returns the rule of such two ranks for calls of `collective`; `call_bytes` is 0 where they read none so.
+SingleCopyRule pair_rule(Collective collective, const PairSizes& sizes) noexcept;
 
 struct SingleCopyCall {
   Collective collective;
@@ -32,9 +44,9 @@ struct SingleCopyCall {
 };
 
 struct RanksOfHost {
-  bool crowded = false;          // there are fewer cores than ranks
-  bool share_a_process = false;  // some are threads of one process
-  bool ping_pong = false;        // there are two, which fill ping-pong slots
+  bool crowded = false;                     // there are fewer cores than ranks
+  bool share_a_process = false;             // some are threads of one process
+  std::optional<PairSizes> ping_pong = {};  // there are two, which fill ping-pong slots
 };
 
 // Smaller messages of a device's memory are staged: their sender need not wait.
@@ -48,9 +60,11 @@ class SingleCopy {
   explicit SingleCopy(std::size_t message_bytes) : message_bytes_(message_bytes) {}
   // Returns what was measured on processors of `vendor` (cpu_vendor()). Where nothing was measured, no message is read
   // so.
-  static SingleCopy of_machine(std::string_view vendor, const RanksOfHost& ranks) noexcept;
+  static SingleCopy of_machine(std::string_view vendor, const RanksOfHost& ranks);
 
   bool possible() const { return message_bytes_ > 0 || !rules_.empty(); }
+  // Returns the rule of a machine for `collective`; its call_bytes are 0 where no message is read so.
+  SingleCopyRule rule(Collective collective) const noexcept;
   // Returns the smallest message of `call` that is read so; 0 where none is.
   std::size_t message_bytes(const SingleCopyCall& call) const noexcept;
 
@@ -60,7 +74,7 @@ class SingleCopy {
   // Says that of_machine() made this.
   bool automatic_ = false;
   std::size_t message_bytes_ = 0;
-  std::span<const SingleCopyRule> rules_;
+  std::vector<SingleCopyRule> rules_;
 };
 
 }  // namespace wreath

@@ -1,8 +1,6 @@
 // Implements the rule, and the setting in its place.
 #include "src/tuner/streaming.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "src/base/config.hpp"
@@ -12,14 +10,9 @@ namespace wreath {
 namespace {
 
 // Returns how much of a cache counts at most: a virtual machine is shown a cache that others fill, too. Copies past the
-// caches that read pages side by side gain from half the size on.
+// caches that read pages side by side, as on an Intel, gain earlier.
 std::uint64_t most_cache_bytes(std::string_view vendor) noexcept {
-  return std::uint64_t{vendor == "GenuineIntel" ? 16U : 32U} << 20;
-}
-
-std::uint64_t last_cache_bytes() {
-  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+  return std::uint64_t{vendor == "GenuineIntel" ? 8U : 32U} << 20;
 }
 
 }  // namespace
@@ -31,7 +24,8 @@ std::uint64_t streamed_bytes(std::string_view vendor, std::uint64_t last_cache_b
 }
 
 Result<std::uint64_t> streamed_bytes(int ranks) {
-  if (setting_text(Setting::StreamBytes) == "auto") return streamed_bytes(cpu_vendor(), last_cache_bytes(), ranks);
+  if (setting_text(Setting::StreamBytes) == "auto")
+    return streamed_bytes(cpu_vendor(), cache_sizes().last_bytes, ranks);
   const auto bytes = setting_bytes(Setting::StreamBytes);
   if (!bytes) return Error{bytes.error().code, bytes.error().message + ", or auto", -1};
   return *bytes == 0 ? kNothingStreams : static_cast<std::uint64_t>(*bytes);

@@ -77,17 +77,16 @@ int lanes_of_gpus(const Query& query, bool row_of_rule) {
   return static_cast<int>(std::clamp<std::size_t>(query.bytes / kLaneBytes, 1, most));
 }
 
-// The largest all_reduce in ping-pong slots. In larger ones the rounds between two ranks cost more than slots save.
-constexpr std::size_t kMostPingPongSumBytes = std::size_t{16} << 20;
-
 // Returns whether tiles should fit one ping-pong slot each. With two, all_reduces of 256 KiB to 4 MiB take up to a
 // tenth longer, since sums begin later. Where only one rank sends, none comes back to be filled, and smaller tiles
-// would let it be fewer bytes ahead. The kernel's copies (0007) need no slots.
+// would let it be fewer bytes ahead. Beyond the caches the rounds between two ranks cost a sum more than slots save.
+// The kernel's copies (0007) need no slots; blocks of an all_to_all that differ in size may be as large.
 bool plays_ping_pong(const TunerContext& context, const Query& query) {
   if (!context.ping_pong || has_root(query.collective)) return false;
-  if (query.collective == Collective::AllReduce) return query.bytes <= kMostPingPongSumBytes;
+  if (query.collective == Collective::AllReduce) return query.bytes <= 2 * context.ping_pong->streamed_bytes;
+  if (!context.single_copy) return true;
   if (query.bytes == kUnknownBytes) return query.collective != Collective::AllToAll;
-  return !pair_reads(query.collective, query.bytes);
+  return !pair_rule(query.collective, *context.ping_pong).covers(query.bytes);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "src/tuner/measured.hpp"
+#include "src/tuner/single_copy.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/fifo.hpp"
 #include "wreath/result.hpp"
@@ -44,8 +45,10 @@ struct TunerContext {
   // Is true where every rank uses a GPU.
   bool gpus = false;
   SmallLimits small = {};
-  // Is true where both of two ranks fill ping-pong slots.
-  bool ping_pong = false;
+  // Where both of two ranks fill ping-pong slots, these say for which calls.
+  std::optional<PairSizes> ping_pong = {};
+  // Is true where every rank may read every other's messages through the kernel.
+  bool single_copy = false;
 
   bool all_mapped() const { return wire.empty(); }
   // Returns the largest tile that finds a place in any slots.

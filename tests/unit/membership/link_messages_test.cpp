@@ -62,6 +62,16 @@ TEST(LinkMessages, AllFillPingPongSlotsIfEachDoes) {
   EXPECT_FALSE(all.ping_pong);
 }
 
+TEST(LinkMessages, AllHaveTheSmallestCachesAndCopyIfEachMay) {
+  LinkFacts all{"", false, true, 0, true, true, {2048, 9000}};
+  all.add(decode_link_facts(encode_link_facts({"", false, true, 0, true, true, {1024, 10000}})).value());
+  EXPECT_EQ(all.caches.near_bytes, 1024U);
+  EXPECT_EQ(all.caches.last_bytes, 9000U);
+  EXPECT_TRUE(all.single_copy);
+  all.add({"", false, true, 0, true, false, {2048, 9000}});
+  EXPECT_FALSE(all.single_copy);
+}
+
 // The decoders refuse whatever a peer sends in place of either message.
 TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
   const std::string candidates = encode_candidates({"shm", "tcp"});

@@ -27,7 +27,8 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
         TunerContext context = plain_context(ranks, asked.wire, true);
         context.crowded = asked.wire.empty() && ranks > usable_cores();
-        context.ping_pong = explained.ping_pong;
+        if (explained.ping_pong) context.ping_pong = PairSizes::of(cpu_vendor(), cache_sizes());
+        context.single_copy = explained.copied_to_bytes > 0;
         context.small = small_limits(ranks, explained.ring_bytes, explained.ping_pong);
         EXPECT_EQ(explained.ring_bytes > 0, asked.wire.empty());
         const Choice choice = choose(context, {collective, bytes});

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace wreath {
 namespace {
 
@@ -46,19 +48,30 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
 }
 
-TEST(SingleCopy, OfRanksWithPingPongSlotsIsForLargerCalls) {
-  const SingleCopy pair = SingleCopy::of_machine("GenuineIntel", {.ping_pong = true});
-  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 512 * kKiB, false}), 0U) << "two slots hold its tiles";
-  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 512 * kKiB + 1, false}), 64 * kKiB);
-  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB, false}), 64 * kKiB);
-  EXPECT_EQ(pair.message_bytes({Collective::Exchange, 12288 * kKiB + 1, false}), 0U);
-  for (const Collective blocks : {Collective::AllGather, Collective::AllToAll}) {
-    const std::size_t least = blocks == Collective::AllGather ? 2048 * kKiB : 1024 * kKiB;
-    EXPECT_EQ(pair.message_bytes({blocks, least - 1, false}), 0U);
-    EXPECT_EQ(pair.message_bytes({blocks, least, false}), 64 * kKiB);
-    EXPECT_EQ(pair.message_bytes({blocks, 16384 * kKiB, false}), 64 * kKiB);
-    EXPECT_EQ(pair.message_bytes({blocks, 16384 * kKiB + 1, false}), 0U) << "outputs go past the caches";
-  }
+// The least and the most bytes of calls that two ranks with such caches read.
+std::pair<std::size_t, std::size_t> bounds(Collective collective, const CacheSizes& caches) {
+  const SingleCopy pair = SingleCopy::of_machine("GenuineIntel", {.ping_pong = PairSizes::of("GenuineIntel", caches)});
+  const SingleCopyRule rule = pair.rule(collective);
+  EXPECT_EQ(pair.message_bytes({collective, rule.least_bytes - 1, false}), 0U);
+  EXPECT_EQ(pair.message_bytes({collective, rule.least_bytes, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({collective, rule.call_bytes, false}), 64 * kKiB);
+  EXPECT_EQ(pair.message_bytes({collective, rule.call_bytes + 1, false}), 0U);
+  return {rule.least_bytes, rule.call_bytes};
+}
+
+TEST(SingleCopy, OfRanksWithPingPongSlotsIsForCallsBetweenTheirCaches) {
+  using Bounds = std::pair<std::size_t, std::size_t>;
+  const CacheSizes large{2048 * kKiB, 480 * 1024 * kKiB};
+  EXPECT_EQ(bounds(Collective::AllGather, large), Bounds(1792 * kKiB + 1, 8192 * kKiB));
+  EXPECT_EQ(bounds(Collective::AllToAll, large), Bounds(768 * kKiB + 1, 8192 * kKiB));
+  EXPECT_EQ(bounds(Collective::Exchange, large), Bounds(512 * kKiB + 1, 8192 * kKiB));
+  EXPECT_EQ(bounds(Collective::AllGather, {}), bounds(Collective::AllGather, large)) << "no cache is known";
+  const CacheSizes small{1024 * kKiB, 4096 * kKiB};
+  EXPECT_EQ(bounds(Collective::AllGather, small), Bounds(896 * kKiB + 1, 4096 * kKiB));
+  EXPECT_EQ(bounds(Collective::Exchange, small), Bounds(256 * kKiB + 1, 4096 * kKiB));
+  const SingleCopy pair = SingleCopy::of_machine("GenuineIntel", {.ping_pong = PairSizes::of("GenuineIntel", large)});
+  EXPECT_EQ(pair.rule(Collective::AllReduce).call_bytes, 0U);
+  EXPECT_EQ(pair.message_bytes({Collective::AllReduce, 4096 * kKiB, false}), 0U);
 }
 
 TEST(SingleCopy, IsNotForRanksThatShareCoresOrAProcess) {

@@ -176,25 +176,33 @@ TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
 
 TEST(Tuner, TilesFitAPingPongSlotWhereSlotsGain) {
   TunerContext slots = context(2, true);
-  slots.ping_pong = true;
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  slots.ping_pong = PairSizes{2 * kMiB, 8 * kMiB};
+  slots.single_copy = true;
   const auto tile = [&](Collective collective, std::size_t bytes) {
     return choose(slots, query(collective, bytes)).tile_bytes;
   };
-  constexpr std::size_t kMiB = std::size_t{1} << 20;
   EXPECT_EQ(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB + 4), PingPongSlots::kBytes);
   EXPECT_EQ(tile(Collective::ReduceScatter, 64 * kMiB), PingPongSlots::kBytes);
   for (const Collective blocks : {Collective::AllGather, Collective::AllToAll}) {
-    EXPECT_EQ(tile(blocks, kMiB - 4), PingPongSlots::kBytes);
+    EXPECT_EQ(tile(blocks, kMiB / 2), PingPongSlots::kBytes);
     EXPECT_GT(tile(blocks, 2 * kMiB), PingPongSlots::kBytes) << "the kernel copies these";
-    EXPECT_GT(tile(blocks, 16 * kMiB), PingPongSlots::kBytes);
-    EXPECT_EQ(tile(blocks, 16 * kMiB + 4), PingPongSlots::kBytes);
+    EXPECT_GT(tile(blocks, 8 * kMiB), PingPongSlots::kBytes);
+    EXPECT_EQ(tile(blocks, 8 * kMiB + 4), PingPongSlots::kBytes) << "outputs go past the caches";
   }
   EXPECT_EQ(tile(Collective::AllGather, kMiB), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::AllToAll, kMiB), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::AllToAll, kUnknownBytes), PingPongSlots::kBytes);
   EXPECT_GT(tile(Collective::Broadcast, kMiB / 2), PingPongSlots::kBytes);
-  slots.ping_pong = false;
+  slots.ping_pong = PairSizes{kMiB / 2, 2 * kMiB};
+  EXPECT_GT(tile(Collective::AllReduce, 4 * kMiB + 4), PingPongSlots::kBytes) << "another machine's caches";
+  EXPECT_GT(tile(Collective::AllGather, kMiB / 2), PingPongSlots::kBytes);
+  EXPECT_EQ(tile(Collective::AllGather, 2 * kMiB + 4), PingPongSlots::kBytes);
+  slots.single_copy = false;
+  EXPECT_EQ(tile(Collective::AllGather, kMiB / 2), PingPongSlots::kBytes) << "the kernel copies nothing";
+  EXPECT_EQ(tile(Collective::AllToAll, kUnknownBytes), PingPongSlots::kBytes);
+  slots.ping_pong = {};
   EXPECT_GT(tile(Collective::AllReduce, 16 * kMiB), PingPongSlots::kBytes);
 }
 
