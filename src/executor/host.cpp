@@ -136,7 +136,7 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
 // read, which would push its data out of the caches.
 Advance LaneScheduler::run(int budget) {
   const auto waits_for_own = [this](const LaneState& lane) {
-    return names_ && (lane.local || (receives(lane) && copies_own()));
+    return names_ && (lane.local || (reads_in_place(lane) && copies_own()));
   };
   bool advanced = false;
   std::size_t blocked = 0;
@@ -175,7 +175,13 @@ void LaneScheduler::adopt(std::span<const LaneState> states) {
   std::erase_if(running_, [&](std::uint16_t index) { return lanes_[index].done; });
 }
 
-bool LaneScheduler::receives(const LaneState& lane) const { return state_.steps[lane.step].in_count > 0; }
+// Returns whether the lane's next message may lie in its sender's memory. Nothing that comes over a wire does.
+bool LaneScheduler::reads_in_place(const LaneState& lane) const {
+  const Step& step = state_.steps[lane.step];
+  if (step.in_count == 0) return false;
+  const std::uint32_t next = std::min<std::uint32_t>(lane.arrived, step.in_count - 1U);
+  return plan_->sources[step.in_first + next]->owner_aborted != nullptr;
+}
 
 bool LaneScheduler::copies_own() const {
   return std::any_of(running_.begin(), running_.end(), [&](std::uint16_t i) { return lanes_[i].local; });

@@ -142,7 +142,7 @@ class LaneScheduler {
  private:
   void add_lane();
   void end_lane(std::size_t place);
-  bool receives(const LaneState& lane) const;
+  bool reads_in_place(const LaneState& lane) const;
   bool copies_own() const;
   bool advance_local();
   Advance advance(LaneState& lane);

@@ -111,6 +111,17 @@ TEST_F(LocalLanesBesideReaders, GoOnBeforeMessagesAreRead) {
   finish();
 }
 
+TEST_F(LocalLanesBesideReaders, LeaveTheTurnToWhatAWireBrings) {
+  LaneScheduler& first = world_->scheduler(0);
+  world_->plan(0).sources.front()->owner_aborted = nullptr;
+  first.run(16);
+  EXPECT_EQ(world_->scheduler(1).run(16), Advance::Advanced);
+  EXPECT_EQ(first.run(16), Advance::Advanced);
+  EXPECT_EQ(done(), "ssssrrrr");
+  finish();
+  EXPECT_EQ(done(), "ssssrrrrcccc");
+}
+
 class LocalLanesBesideAShortFifo : public LocalLanes {
  protected:
   LocalLanesBesideAShortFifo() : LocalLanes(1, kTiles / 2) {}
