@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/cpu.hpp"
@@ -11,7 +12,10 @@
 namespace wreath {
 namespace {
 
-constexpr int kUnitBits = 10;  // of CoreUser::kept
+constexpr int kTickBits = 10;         // of a unit of CoreUser::kept
+constexpr std::uint32_t kInTurn = 1;  // of CoreUser::kept
+
+std::uint32_t units_of(std::uint32_t kept) { return kept & ~kInTurn; }
 
 }  // namespace
 
@@ -20,10 +24,19 @@ Turns::Turns(Counter* own, std::vector<CoreUser> users)
   kept_since_look();
 }
 
+void Turns::begin(std::uint64_t ticks) {
+  begun_ = ticks;
+  tell(kInTurn);
+}
+
 void Turns::end(std::uint64_t ticks) {
-  if (own_ == nullptr || begun_ == 0) return;
+  if (begun_ == 0) return;
   kept_ += ticks - std::exchange(begun_, 0);
-  store_relaxed(own_->value, static_cast<std::uint32_t>(kept_ >> kUnitBits));
+  tell(0);
+}
+
+void Turns::tell(std::uint32_t in_turn) {
+  if (own_ != nullptr) store_relaxed(own_->value, units_of(static_cast<std::uint32_t>(kept_ >> kTickBits)) | in_turn);
 }
 
 void Turns::wake(std::uint64_t ticks) {
@@ -35,7 +48,8 @@ void Turns::wake(std::uint64_t ticks) {
 bool Turns::fill_core(std::uint64_t now) {
   if (own_ == nullptr) return false;
   const std::uint64_t kept = kept_since_look();
-  return 2 * kept >= now - std::exchange(looked_, now);
+  const std::uint64_t since = now - std::exchange(looked_, now);
+  return 2 * kept >= since || another_is_in_turn();
 }
 
 // Looks at what each rank has kept, and returns how many ticks those of this thread's core have added since the last
@@ -44,11 +58,20 @@ std::uint64_t Turns::kept_since_look() {
   const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
   std::uint64_t kept = 0;
   for (std::size_t i = 0; i < users_.size(); ++i) {
-    const std::uint32_t told = load_relaxed(users_[i].kept->value);
+    const std::uint32_t told = units_of(load_relaxed(users_[i].kept->value));
     const std::uint32_t since = told - std::exchange(seen_[i], told);
-    if (load_relaxed(users_[i].core->value) == here) kept += std::uint64_t{since} << kUnitBits;
+    if (load_relaxed(users_[i].core->value) == here) kept += std::uint64_t{since} << kTickBits;
   }
   return kept;
+}
+
+// Such a rank has lost this core in the middle of its work, and has not told yet what it has kept.
+bool Turns::another_is_in_turn() const {
+  const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
+  return std::any_of(users_.begin(), users_.end(), [&](const CoreUser& user) {
+    const bool in_turn = (load_relaxed(user.kept->value) & kInTurn) != 0;
+    return in_turn && user.kept != own_ && load_relaxed(user.core->value) == here;
+  });
 }
 
 }  // namespace wreath

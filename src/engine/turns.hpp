@@ -9,7 +9,7 @@
 
 namespace wreath {
 
-// The control segment of a rank tells the core that it waits on, and for how long it has kept cores.
+// The control segment of a rank tells the core that it waits on, and for how long it has kept cores (SegmentPrologue).
 struct CoreUser {
   const Counter* core = nullptr;
   const Counter* kept = nullptr;
@@ -22,17 +22,19 @@ class Turns {
   // `own` is this rank's CoreUser::kept. `users` has the ranks that this one can read, itself too.
   Turns(Counter* own, std::vector<CoreUser> users);
 
-  // A turn begins and ends at so many ticks of cycle_count().
-  void begin(std::uint64_t ticks) { begun_ = ticks; }
+  // A turn begins and ends at so many ticks of cycle_count(). Other ranks are told.
+  void begin(std::uint64_t ticks);
   void end(std::uint64_t ticks);
   // Begins a turn after a sleep, of which nobody knows who had the core.
   void wake(std::uint64_t ticks);
   // Says whether ranks kept this thread's core for half of the time since the last call or sleep, or since this was
-  // made.
+  // made, or whether another rank is in its turn there.
   bool fill_core(std::uint64_t now);
 
  private:
+  void tell(std::uint32_t in_turn);
   std::uint64_t kept_since_look();
+  bool another_is_in_turn() const;
 
   Counter* own_ = nullptr;
   std::vector<CoreUser> users_;

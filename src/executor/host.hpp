@@ -41,6 +41,7 @@ struct HostProcessor {
   Arithmetic arithmetic{};
   CopyKernels copies{};
   std::byte* pulled = nullptr;
+  ReadAhead* read_ahead = nullptr;
   SlotFill slot_fill{};
   // Advances a lane whose operation names a loop. The loops stand on this file (src/executor/handwritten).
   Advance (*by_hand)(const OperationState& operation, LaneState& lane, HostProcessor& processor,
@@ -153,6 +154,7 @@ class LaneScheduler {
   OperationState state_;
   HostProcessor processor_;
   std::unique_ptr<std::byte[]> pulled_;  // NOLINT(modernize-avoid-c-arrays)
+  std::vector<ReadAhead> read_ahead_;    // by step, where messages are fetched
   std::vector<LaneState> lanes_;
   std::vector<std::uint16_t> running_;  // resident lanes
   std::size_t turn_ = 0;                // in running_

@@ -354,7 +354,7 @@ class LaneMessages {
   // it reads those behind this one, too: the kernel takes 4 to 14 % longer for the same bytes in pieces (0007).
   WREATH_HOST_DEVICE Advance pull_whole(const Piece& to, Sources& sources, std::byte* slot) {
     const bool dead = slot != nullptr && sources.target_dead;
-    LaneState::ReadAhead& ahead = lane_.read_ahead;
+    ReadAhead& ahead = processor_.read_ahead[lane_.step];
     if (ahead.source == sources.data[0] && ahead.target == to.data && ahead.bytes >= to.bytes) {
       ahead = {ahead.source + to.bytes, ahead.target + to.bytes, ahead.bytes - to.bytes};
     } else {

@@ -32,6 +32,8 @@
 //       Messages that are combined are read there first, in blocks of at most kPulledBlockBytes. SourceList then has
 //       `origins`: Located::device, or kReadInPlace, for each entry of `data`.
 //   std::byte* pulled
+//   ReadAhead* read_ahead
+//       Is an entry for each step of the plan, where messages are fetched.
 //   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)
 //       Does the same as read_peer.
 //   int pull(std::uint64_t device, ...)
@@ -48,6 +50,14 @@ namespace wreath {
 struct FifoRange {
   std::uint32_t first;
   std::uint32_t count;
+};
+
+// The bytes of a step's next tiles that were read ahead of their messages: the place of the next byte at the sender,
+// where it was put, and how many there are.
+struct ReadAhead {
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  std::uint64_t bytes = 0;
 };
 
 // The messages, and maybe memory of the rank's own, that become one target piece by piece. The pointers move on with

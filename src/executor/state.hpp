@@ -60,13 +60,6 @@ struct LaneState {
   // The places of the messages before this step of this tile were posted, where FIFOs take them ahead.
   std::uint32_t posted_step = kNonePosted;
   std::uint32_t posted_tile = 0;
-  // These bytes were read ahead of their messages: the place of the next at the sender, where it was put, and how many.
-  struct ReadAhead {
-    const std::byte* source = nullptr;
-    std::byte* target = nullptr;
-    std::uint64_t bytes = 0;
-  };
-  ReadAhead read_ahead{};
   // The bytes of published messages, and of messages whose slots were given back. A message to several targets, or
   // several messages at once, count for each.
   std::uint64_t sent_bytes = 0;

@@ -131,10 +131,9 @@ class StepRunner : private LaneMessages<Processor> {
     constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
     return bytes < kMost ? bytes : kMost;
   }
-  // Returns whether the lane's next message is the next tile of this step, and belongs behind this one.
+  // Returns whether the next tiles of this step belong behind this one, in memory that nothing uses before.
   WREATH_HOST_DEVICE bool lands_in_order() const {
-    const bool goes_on = operation_.step_major || lane_.end - lane_.first == 1;
-    return goes_on && step_.chunks == 1 && step_.target_buffer == Buffer::Output;
+    return (step_.flags & kLands) != 0 && step_.chunks == 1 && step_.target_buffer == Buffer::Output;
   }
 
   WREATH_HOST_DEVICE Advance next_step() {

@@ -41,7 +41,7 @@ struct SegmentPrologue {
   // It is 1 + the core that the owner's driver waits on; 0 when the driver named none.
   Counter core;
   // It says for how long the owner's driver has kept its core, between yields and sleeps, in units of 1024 ticks of
-  // cycle_count(). It wraps.
+  // cycle_count(). It wraps. The lowest bit says instead that the driver has not yielded or slept since.
   Counter kept;
 };
 

@@ -18,6 +18,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kUnit = 1024;
+constexpr std::uint32_t kInTurn = 1;
 
 // Three ranks wait on this thread's core; the first one is this rank. A fourth waits on another core.
 class ThreeTurns : public testing::Test {
@@ -49,7 +50,7 @@ TEST_F(ThreeTurns, FillTheCoreFromHalfOfTheTimeOn) {
   kept_[2].value += 20;
   EXPECT_TRUE(fill_core_after(100));
   kept_[1].value += 30;
-  kept_[2].value += 19;
+  kept_[2].value += 18;
   EXPECT_FALSE(fill_core_after(100));
 }
 
@@ -81,15 +82,29 @@ TEST_F(ThreeTurns, MayWrap) {
   EXPECT_TRUE(fill_core_after(100));
 }
 
+TEST_F(ThreeTurns, FillTheCoreWhereOneOfThemIsNotOver) {
+  kept_[1].value += kInTurn;
+  EXPECT_TRUE(fill_core_after(1'000'000)) << "the rank was interrupted at work";
+  EXPECT_TRUE(fill_core_after(1'000'000));
+  kept_[1].value -= kInTurn;
+  EXPECT_FALSE(fill_core_after(1'000'000));
+  kept_[3].value += kInTurn;
+  EXPECT_FALSE(fill_core_after(1'000'000)) << "it has another core";
+  turns_.begin(now_);
+  EXPECT_FALSE(fill_core_after(1'000'000)) << "this rank's turn keeps nobody waiting";
+}
+
 TEST_F(ThreeTurns, OfThisRankAreToldInUnits) {
   turns_.end(5 * kUnit);
   EXPECT_EQ(kept_[0].value, 0U) << "no turn had begun";
   turns_.begin(10 * kUnit);
-  turns_.end(12 * kUnit + kUnit / 2);
-  EXPECT_EQ(kept_[0].value, 2U);
+  EXPECT_EQ(kept_[0].value, kInTurn);
+  turns_.end(13 * kUnit);
+  EXPECT_EQ(kept_[0].value, 2U) << "the lowest bit is not a unit";
   turns_.begin(20 * kUnit);
-  turns_.end(20 * kUnit + kUnit / 2);
-  EXPECT_EQ(kept_[0].value, 3U) << "halves add up";
+  EXPECT_EQ(kept_[0].value, 2U + kInTurn);
+  turns_.end(21 * kUnit);
+  EXPECT_EQ(kept_[0].value, 4U) << "parts add up";
 }
 
 TEST_F(ThreeTurns, EndWithASleep) {
@@ -98,8 +113,8 @@ TEST_F(ThreeTurns, EndWithASleep) {
   turns_.end(15 * kUnit);
   EXPECT_EQ(kept_[0].value, 2U) << "a sleep is no turn";
   turns_.wake(20 * kUnit);
-  turns_.end(21 * kUnit);
-  EXPECT_EQ(kept_[0].value, 3U);
+  turns_.end(22 * kUnit);
+  EXPECT_EQ(kept_[0].value, 4U);
 }
 
 TEST_F(ThreeTurns, BeforeASleepDoNotCountAfterIt) {

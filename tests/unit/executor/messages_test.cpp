@@ -142,38 +142,73 @@ class ReadAhead : public testing::Test {
   static constexpr std::size_t kTile = 128;
   static constexpr std::size_t kBytes = 4 * kTile;
 
-  // Lets rank 0 name the tiles of its first `sent` bytes, and rank 1 take one message of kBytes.
-  void take_one(std::size_t sent) {
-    std::vector<Schedule> schedules(2, Schedule(1));
-    schedules[0].lane().send(1, wreath::input(0));
-    schedules[1].lane().recv(0, output(0));
-    world_ = std::make_unique<World>(lower_all(schedules), WorldShape{.slots = 4, .single_copy_bytes = 1});
-    world_->start(0, {state_of(geometry_of(sent), given_.data(), nullptr)});
+  ReadAhead() {
+    schedules_[0].lane().send(1, wreath::input(0));
+    schedules_[1].lane().recv(0, output(0));
+  }
+  // Lets rank 0 name the tiles of its first `sent` bytes, and rank 1 take so many steps for kBytes.
+  void take(int steps, std::size_t sent = kBytes) {
+    world_ = std::make_unique<World>(lower_all(schedules_), WorldShape{.slots = 4, .single_copy_bytes = 1});
+    world_->start(0, {state_of(geometry_of(sent), given_.data(), back_.data())});
     world_->start(1, {state_of(geometry_of(kBytes), nullptr, got_.data())});
     world_->scheduler(0).run(16);
-    EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced);
+    EXPECT_EQ(world_->scheduler(1).run(steps), Advance::Advanced);
   }
-  static Geometry geometry_of(std::size_t bytes) {
-    return make_geometry({.ranks = 2, .count = bytes}, {.tile_bytes = kTile});
+  Geometry geometry_of(std::size_t bytes) const {
+    return make_geometry({.ranks = 2, .count = bytes}, {.parts = schedules_[0].parts(), .tile_bytes = kTile});
+  }
+  // Lets both ranks end, after the sender's data is gone.
+  void finish_without_data() {
+    std::fill(given_.begin(), given_.end(), std::byte{0});
+    EXPECT_EQ(world_->scheduler(1).run(16), Advance::Done);
+    EXPECT_EQ(world_->scheduler(0).run(16), Advance::Done);
   }
 
+  std::vector<Schedule> schedules_ = std::vector<Schedule>(2, Schedule(1));
   std::vector<std::byte> given_ = numbered(kBytes);
   std::vector<std::byte> got_ = std::vector<std::byte>(kBytes);
+  std::vector<std::byte> back_ = std::vector<std::byte>(kBytes);
   std::unique_ptr<World> world_;
 };
 
 TEST_F(ReadAhead, TilesBehindTheFirstAreReadWithIt) {
-  take_one(kBytes);
+  take(1);
   EXPECT_EQ(got_, given_);
-  // Nothing is read again.
-  std::fill(given_.begin(), given_.end(), std::byte{0});
-  EXPECT_EQ(world_->scheduler(1).run(16), Advance::Done);
-  EXPECT_EQ(world_->scheduler(0).run(16), Advance::Done);
-  EXPECT_EQ(got_, numbered(kBytes));
+  finish_without_data();
+  EXPECT_EQ(got_, numbered(kBytes)) << "nothing is read again";
+}
+
+// Messages of two parts come in turns.
+TEST_F(ReadAhead, IsOfTheStepsOwnTiles) {
+  schedules_.assign(2, Schedule(2));
+  for (const Rank part : {0, 1}) {
+    schedules_[0].lane().send(1, wreath::input(part));
+    schedules_[1].lane().recv(0, output(part));
+  }
+  take(1);
+  EXPECT_TRUE(std::equal(got_.begin(), got_.begin() + 2 * kTile, given_.begin()));
+  EXPECT_EQ(got_.back(), std::byte{0});
+  EXPECT_EQ(world_->scheduler(1).run(1), Advance::Advanced);
+  EXPECT_EQ(got_, given_);
+  finish_without_data();
+  EXPECT_EQ(got_, numbered(kBytes)) << "nothing is read again";
+}
+
+// Rank 1 sends what lies there before.
+TEST_F(ReadAhead, LeavesPlacesThatAreStillUsed) {
+  schedules_.assign(2, Schedule(1));
+  for (const Rank rank : {0, 1}) {
+    Lane& lane = schedules_[static_cast<std::size_t>(rank)].lane();
+    lane.send(1 - rank, rank == 0 ? wreath::input(0) : output(0));
+    lane.recv(1 - rank, output(0));
+  }
+  take(2);
+  EXPECT_EQ(got_.front(), given_.front());
+  EXPECT_TRUE(std::all_of(got_.begin() + kTile, got_.end(), [](std::byte each) { return each == std::byte{0}; }));
 }
 
 TEST_F(ReadAhead, EndsWhereTheSendersDataEnds) {
-  take_one(2 * kTile);
+  take(1, 2 * kTile);
   EXPECT_TRUE(std::equal(got_.begin(), got_.begin() + 2 * kTile, given_.begin()));
   EXPECT_TRUE(std::all_of(got_.begin() + 2 * kTile, got_.end(), [](std::byte each) { return each == std::byte{0}; }));
 }
