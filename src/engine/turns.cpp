@@ -65,7 +65,7 @@ std::uint64_t Turns::kept_since_look() {
   return kept;
 }
 
-// Such a rank has lost this core in the middle of its work, and has not told yet what it has kept.
+// This thread has the core now, so such a rank lost it in the middle of its work. It has not told yet what it kept.
 bool Turns::another_is_in_turn() const {
   const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
   return std::any_of(users_.begin(), users_.end(), [&](const CoreUser& user) {

@@ -87,11 +87,9 @@ void LaneScheduler::start(Plan& plan, const OperationState& state, const HostPro
   plan_ = &plan;
   state_ = begin_operation(plan, state, processor.arithmetic);
   processor_ = processor;
-  if (pulled_ != nullptr) {
-    processor_.pulled = line_from(pulled_.get());
-    read_ahead_.assign(plan.lowered.steps.size(), ReadAhead{});
-    processor_.read_ahead = read_ahead_.data();
-  }
+  processor_.pulled = pulled_ == nullptr ? nullptr : line_from(pulled_.get());
+  read_ahead_.assign(plan.lowered.steps.size(), ReadAhead{});
+  processor_.read_ahead = read_ahead_.data();
   lanes_.assign(plan.lowered.lanes.size(), LaneState{});
   running_.clear();
   turn_ = 0;

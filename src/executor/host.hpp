@@ -154,7 +154,7 @@ class LaneScheduler {
   OperationState state_;
   HostProcessor processor_;
   std::unique_ptr<std::byte[]> pulled_;  // NOLINT(modernize-avoid-c-arrays)
-  std::vector<ReadAhead> read_ahead_;    // by step, where messages are fetched
+  std::vector<ReadAhead> read_ahead_;    // by step of the plan
   std::vector<LaneState> lanes_;
   std::vector<std::uint16_t> running_;  // resident lanes
   std::size_t turn_ = 0;                // in running_

@@ -33,7 +33,7 @@
 //       `origins`: Located::device, or kReadInPlace, for each entry of `data`.
 //   std::byte* pulled
 //   ReadAhead* read_ahead
-//       Is an entry for each step of the plan, where messages are fetched.
+//       Has an entry for each step of the plan. It is not used where kPulledBytes is 0.
 //   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)
 //       Does the same as read_peer.
 //   int pull(std::uint64_t device, ...)
@@ -52,7 +52,7 @@ struct FifoRange {
   std::uint32_t count;
 };
 
-// The bytes of a step's next tiles that were read ahead of their messages: the place of the next byte at the sender,
+// Says which bytes of a step's next tiles were read before their messages came: where the next one lies at the sender,
 // where it was put, and how many there are.
 struct ReadAhead {
   const std::byte* source = nullptr;

@@ -40,8 +40,8 @@ struct SegmentPrologue {
   Counter aborted;
   // It is 1 + the core that the owner's driver waits on; 0 when the driver named none.
   Counter core;
-  // It says for how long the owner's driver has kept its core, between yields and sleeps, in units of 1024 ticks of
-  // cycle_count(). It wraps. The lowest bit says instead that the driver has not yielded or slept since.
+  // It says for how long the owner's driver has kept its core, in turns from one yield or sleep to the next, in units
+  // of 1024 ticks of cycle_count(). It wraps. Its lowest bit counts no ticks: it is 1 while such a turn lasts.
   Counter kept;
 };
 
