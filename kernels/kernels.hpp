@@ -59,6 +59,8 @@ struct CopyKernels {
   CopyKernel plain = nullptr;  // ordinary stores
   // Fills a slot that a peer read before. It writes whole lines without fetching the peer's copy.
   CopyKernel fill = nullptr;
+  // Does the same, and reads pages side by side, which brings more lines from afar at once; null: never faster here.
+  CopyKernel fill_pages = nullptr;
   // Makes non-temporal stores, past the caches.
   CopyKernel stream = nullptr;
   // Runs after the last of these stores, before another thread is told of what they wrote.

@@ -84,7 +84,8 @@ struct PingPongSlots {
   std::uint8_t held[kCount] = {};  // the numbers of those that this rank holds: a queue from `first` on
   std::uint32_t first = 0;
   std::uint32_t count = 0;
-  bool fills = false;  // this rank fills them; else it holds none
+  bool fills = false;      // this rank fills them; else it holds none
+  FillHistory pages = {};  // as SendFifo::pages
 };
 
 // The producing end. Only the rank that owns it touches it.
@@ -103,7 +104,8 @@ struct SendFifo {
   std::uint64_t staging_offset = 0;
   // Messages of a middle size use so many bytes of `staging` in turn, as long as plain stores fill them.
   std::size_t ring_bytes = kLeastRingBytes;
-  FillHistory fills[3];                // for copies below 32 KiB, 128 KiB, and above
+  FillHistory past_caches[3];          // plain stores or past the caches: below 32 KiB, 128 KiB, and above
+  FillHistory pages;                   // plain stores in the order of addresses or of pages side by side
   PingPongSlots* ping_pong = nullptr;  // null: there are none
 };
 

@@ -116,6 +116,10 @@ void copy_plain_by_pages(std::byte* target, const std::byte* source, std::size_t
   HWY_DYNAMIC_DISPATCH(copy_pages)(target, source, bytes);
 }
 
+void copy_fill_by_pages(std::byte* target, const std::byte* source, std::size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(copy_pages)(target, source, bytes);
+}
+
 void copy_fill(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (bytes < kStringMoveBytes) {
     std::memcpy(target, source, bytes);
@@ -139,8 +143,11 @@ void end_stream() { hwy::FlushStream(); }
 // On an AMD (Zen 5) pages side by side take twice as long.
 CopyKernels copy_kernels_of(std::string_view vendor) noexcept {
   const bool by_pages = vendor == "GenuineIntel";
-  return {by_pages ? copy_plain_by_pages : copy_plain, has_fast_string_move() ? copy_fill : copy_plain,
-          by_pages ? copy_stream_best_by_pages : copy_stream_best, end_stream};
+  return {.plain = by_pages ? copy_plain_by_pages : copy_plain,
+          .fill = has_fast_string_move() ? copy_fill : copy_plain,
+          .fill_pages = by_pages ? copy_fill_by_pages : nullptr,
+          .stream = by_pages ? copy_stream_best_by_pages : copy_stream_best,
+          .end_stream = end_stream};
 }
 
 const CopyKernels& copy_kernels() noexcept {

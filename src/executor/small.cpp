@@ -239,7 +239,7 @@ void SmallExchange::publish() {
   if (lines()) {
     publish_lines();
   } else {
-    slot_fill_.begin(ping_pong_message_ != nullptr ? nullptr : &fills_);
+    slot_fill_.begin(ping_pong_message_ != nullptr ? nullptr : &past_caches_);
     slot_fill_.fill(copy_kernels(), own_place_ + kLine, input_ + part_.sent_offset, part_.message_bytes);
     slot_fill_.end(copy_kernels());
     store_flag(own_place_, flag_);

@@ -171,7 +171,7 @@ class SmallExchange {
   std::array<std::uint32_t, 2> ping_pong_calls_{};  // of blocks and of large blocks
   const std::byte* ping_pong_message_ = nullptr;    // the peer's in this call; null where it is in its area
   std::vector<const std::byte*> sources_;           // by rank: the place of its data
-  FillHistory fills_;                               // for blocks
+  FillHistory past_caches_;                         // for blocks
   SlotFill slot_fill_;
   // Lines without their flags, kLineMessageBytes for each rank.
   std::vector<std::byte> gathered_;

@@ -7,6 +7,7 @@ namespace wreath {
 
 struct CopyCounts {
   int plain = 0;     // by plain stores
+  int pages = 0;     // by plain stores of pages side by side
   int past = 0;      // past the caches
   int unfenced = 0;  // past the caches, since the last fence
   int fences = 0;
@@ -24,6 +25,10 @@ inline CopyKernels counting_kernels() {
   CopyKernels kernels = copy_kernels();
   kernels.fill = [](std::byte* to, const std::byte* from, std::size_t bytes) {
     ++copy_counts().plain;
+    copy_kernels().fill(to, from, bytes);
+  };
+  kernels.fill_pages = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    ++copy_counts().pages;
     copy_kernels().fill(to, from, bytes);
   };
   kernels.stream = [](std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -96,8 +96,8 @@ class World {
   void fill_past_caches() {
     for (const auto& rank : ranks_) {
       for (SendFifo* fifo : rank->plan.targets) {
-        for (FillHistory& history : fifo->fills) {
-          history.past = true;
+        for (FillHistory& history : fifo->past_caches) {
+          history.takes_other = true;
           history.turns = 1U << 30;
         }
       }

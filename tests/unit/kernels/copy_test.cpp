@@ -1,4 +1,4 @@
-// Tests that the three copies move exactly the bytes asked for, at any size and alignment.
+// Tests that all copies move exactly the bytes asked for, at any size and alignment.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -59,6 +59,8 @@ TEST_P(EachCopy, TouchesNoByteBeyondItsBuffers) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(CopyByPages, EachCopy,
+                         testing::Values(EachCopyParam{"GenuineIntel", &CopyKernels::fill_pages}));
 INSTANTIATE_TEST_SUITE_P(Copy, EachCopy,
                          testing::Combine(testing::Values("GenuineIntel", "AuthenticAMD"),
                                           testing::Values(&CopyKernels::plain, &CopyKernels::fill,
