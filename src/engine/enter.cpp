@@ -31,10 +31,11 @@ const Choice& Engine::choice_of(const Query& query) {
   return choice;
 }
 
-// Says whether an output is written past the caches. Wires exclude this, since they would read forwarded data from
-// memory again.
-bool Engine::streams(std::size_t output_bytes) const {
-  return tuning().all_mapped() && output_bytes >= driver_.lanes().stream_bytes;
+// Data that comes over a wire stays in the caches: the kernel put it there, and a rank that passes it on would read it
+// from memory again.
+Streamed Engine::streamed(std::size_t output_bytes) const {
+  if (output_bytes < driver_.lanes().stream_bytes) return Streamed::Nothing;
+  return tuning().all_mapped() ? Streamed::All : Streamed::Own;
 }
 
 Error Engine::other_call(Rank peer) const {

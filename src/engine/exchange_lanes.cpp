@@ -118,7 +118,7 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
   state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
-  state.streams_output = engine.streams(plan_.output.span);
+  state.streamed = engine.streamed(plan_.output.span);
   launch.table_parts = {static_cast<std::uint32_t>(messages.sends.size()),
                         static_cast<std::uint32_t>(messages.receives.size())};
   return launch;

@@ -99,7 +99,7 @@ void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
     launch.table_parts[static_cast<std::size_t>(buffer)] = parts;
     const std::byte* const data = state.buffers[static_cast<std::size_t>(buffer)];
     name_memory(launch, buffer, {data, data == nullptr ? 0 : bytes});
-    if (buffer == Buffer::Output) state.streams_output = engine_.streams(bytes);
+    if (buffer == Buffer::Output) state.streamed = engine_.streamed(bytes);
   }
 }
 

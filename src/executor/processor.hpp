@@ -14,7 +14,7 @@
 //       Are the ends of FIFOs that it uses: SendFifo and RecvFifo, or what is derived from them. OperationState points
 //       to such. in_place(), name_message() and locate() are overloaded for them.
 //   kStreams
-//       Says whether there is stream(), which copies past the caches (see OperationState::streams_output).
+//       Says whether there is stream(), which copies past the caches (see OperationState::streamed).
 //   kBlockBytes
 //       Gives the size of the blocks in which both a target and a slot are written, so that each block stays near.
 //   kCombinesInSlots

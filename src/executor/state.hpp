@@ -66,6 +66,13 @@ struct LaneState {
   std::uint64_t taken_bytes = 0;
 };
 
+// The data for Output that goes past the caches.
+enum class Streamed : std::uint8_t {
+  Nothing,
+  Own,  // what a rank copies from its own Input
+  All,
+};
+
 // The state that all lanes of one rank share during an operation. It has plain pointers, because it also lives on a
 // device.
 struct OperationState {
@@ -96,8 +103,7 @@ struct OperationState {
   bool step_major = false;     // Lowered::step_major
   // Nothing is combined, so that messages may land where steps would copy them, here and at the peers.
   bool lands = false;
-  // Data for Output goes past the caches.
-  bool streams_output = false;
+  Streamed streamed = Streamed::Nothing;
   // The number of a lane's places in Scratch and Partial, each of one tile.
   std::uint32_t slots[kBuffers] = {};
   const Step* steps = nullptr;

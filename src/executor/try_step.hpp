@@ -79,7 +79,9 @@ class StepRunner : private LaneMessages<Processor> {
   WREATH_HOST_DEVICE Ends to() const { return {step_.out_first, step_.out_count}; }
   WREATH_HOST_DEVICE bool sends() const { return step_.out_count > 0; }
   WREATH_HOST_DEVICE bool streams() const {
-    return Processor::kStreams && operation_.streams_output && step_.target_buffer == Buffer::Output;
+    const bool own = step_.op == StepOp::Copy && step_.source_buffer == Buffer::Input;
+    const bool is_streamed = operation_.streamed == Streamed::All || (operation_.streamed == Streamed::Own && own);
+    return Processor::kStreams && is_streamed && step_.target_buffer == Buffer::Output;
   }
   WREATH_HOST_DEVICE bool reduces() const { return step_.op != StepOp::Recv && step_.op != StepOp::RecvSend; }
 

@@ -181,7 +181,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     const Piece made = piece(target);
     sources.target_form = form_of(target.buffer);
     sources.target_dead = target.buffer == Buffer::Partial;
-    sources.streams = Processor::kStreams && operation_.streams_output && target.buffer == Buffer::Output;
+    sources.streams = Processor::kStreams && operation_.streamed == Streamed::All && target.buffer == Buffer::Output;
     const bool staged = to.count > 0 && !Work::by_reference(to, target.buffer, made.bytes) && Work::credit(to);
     std::byte* slot = staged ? Work::begin_slot(to, made.bytes) : nullptr;
     if (const Advance moved = Work::make(made, sources, slot); moved != Advance::Advanced) return moved;

@@ -32,6 +32,8 @@ struct Point {
   JobShape job;
 };
 
+Streamed any_streamed(std::mt19937_64& random) { return static_cast<Streamed>(random() % 3); }
+
 // Returns the points of a run. A usual run takes every second point, and takes the others with the other number of
 // lanes.
 std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std::mt19937_64& random) {
@@ -50,7 +52,7 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
                        random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
                                          : LaneScheduler::kAllResident,
                        // The limits mean none, tiles (of 128 bytes) above about half, and full tiles.
-                       random() % 3 * 60, random() % 2 == 0};
+                       random() % 3 * 60, any_streamed(random)};
         point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
         all.push_back(point);
       }
@@ -95,7 +97,8 @@ std::string text_of(const Point& point) {
   return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
          std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
          (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots) + " single copy " +
-         std::to_string(point.world.single_copy_bytes) + (point.world.streams_output ? " streams" : "");
+         std::to_string(point.world.single_copy_bytes) + " streamed " +
+         std::to_string(static_cast<int>(point.world.streamed));
 }
 
 // Runs two operations back to back at one point, and returns what goes wrong.
@@ -148,8 +151,7 @@ TEST_P(Executor, TracesWhatTheScheduleSays) {
     for (const int data_lanes : {1, 2}) {
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
       for (const int count : {1, 16 * ranks - 3, 80 * ranks + 1}) {
-        World world(programs,
-                    {.slots = 1U << random() % 3, .streams_output = random() % 2 == 0, .loop = GetParam().loop});
+        World world(programs, {.slots = 1U << random() % 3, .streamed = any_streamed(random), .loop = GetParam().loop});
         Job job(algorithm, problem, programs[0], {.count = static_cast<std::uint64_t>(count)}, random);
         const std::vector<RankCall> calls = job.calls();
         std::vector<StepTrace> traces(programs.size());
@@ -193,13 +195,35 @@ TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
     const Algorithm& row = *find_algorithm(collective, "direct");
     const std::vector<Lowered> programs = lower_ranks(row, {collective, 2, 0}, 1);
     for (const bool in_place : {false, true}) {
-      World world(programs, {.streams_output = true, .copies = counting_kernels()});
+      World world(programs, {.streamed = Streamed::All, .copies = counting_kernels()});
       Job job(row, {collective, 2, 0}, programs[0], {.count = 256, .in_place = in_place}, random);
       ASSERT_EQ(world.run(job.calls(), random), "");
       EXPECT_EQ(job.wrong(), "");
       EXPECT_EQ(copy_counts().past > 0, !in_place) << name(collective);
     }
   }
+}
+
+// Data of a peer may be sent on, and would be read again.
+TEST(Streams, OfOwnBlocksAloneLeaveThoseOfPeersInTheCaches) {
+  const auto copies_past_caches = [](Collective collective, Streamed streamed) {
+    std::mt19937_64 random(15);
+    const Algorithm& row = *find_algorithm(collective, "direct");
+    const std::vector<Lowered> programs = lower_ranks(row, {collective, 3, 0}, 1);
+    World world(programs, {.streamed = streamed, .copies = counting_kernels()});
+    Job job(row, {collective, 3, 0}, programs[0], {.count = 256}, random);
+    EXPECT_EQ(world.run(job.calls(), random), "");
+    EXPECT_EQ(job.wrong(), "");
+    EXPECT_EQ(copy_counts().unfenced, 0);
+    return copy_counts().past;
+  };
+  for (const Collective collective : {Collective::AllGather, Collective::AllToAll}) {
+    const int own = copies_past_caches(collective, Streamed::Own);
+    EXPECT_GT(own, 0) << name(collective);
+    EXPECT_EQ(copies_past_caches(collective, Streamed::All), 3 * own) << name(collective);
+    EXPECT_EQ(copies_past_caches(collective, Streamed::Nothing), 0) << name(collective);
+  }
+  EXPECT_EQ(copies_past_caches(Collective::ReduceScatter, Streamed::Own), 0);
 }
 
 // The project's mission promises these algorithms as loops, and messages.

@@ -20,7 +20,7 @@ struct WorldShape {
   std::uint32_t first_sequence = 0;
   std::size_t resident = LaneScheduler::kAllResident;
   std::uint64_t single_copy_bytes = 0;           // see OperationState
-  bool streams_output = false;                   // see OperationState
+  Streamed streamed = Streamed::Nothing;         // see OperationState
   HandwrittenLoop loop = HandwrittenLoop::None;  // see OperationState
   std::uint32_t slot_bytes = 4096;
   CopyKernels copies = copy_kernels();
@@ -83,7 +83,7 @@ class World {
   // Starts one rank's call for a caller that advances scheduler(rank) by itself.
   void start(std::size_t rank, RankCall call) {
     call.state.single_copy_bytes = shape_.single_copy_bytes;
-    call.state.streams_output = shape_.streams_output;
+    call.state.streamed = shape_.streamed;
     call.state.loop = shape_.loop;
     call.state.ranks = static_cast<std::uint32_t>(ranks());
     call.state.rank = static_cast<std::uint32_t>(rank);
