@@ -40,6 +40,11 @@ bool prefers_other(const FillHistory& history, const FillRule& rule) {
 
 std::uint64_t per_kib(std::uint64_t cycles, std::size_t bytes) { return cycles * 1024 / bytes; }
 
+CopyKernel choose(const CopyKernels& copies, FillTurn past_caches, FillTurn pages) {
+  if (past_caches.other) return copies.stream;
+  return pages.other ? copies.fill_pages : copies.fill;
+}
+
 }  // namespace
 
 FillTurn next_fill(const FillHistory& history) noexcept {
@@ -76,11 +81,6 @@ std::byte* SlotFill::begin(SendFifo& fifo, std::size_t bytes) noexcept {
   begin(&history, &fifo.pages);
   const bool in_ring = bytes > kStoreBufferBytes && bytes <= kMostRingMessageBytes && !next_fill(history).other;
   return fifo.staging + staging_place(fifo, bytes, in_ring ? fifo.ring_bytes : kLeastRingBytes);
-}
-
-CopyKernel SlotFill::choose(const CopyKernels& copies, FillTurn past_caches, FillTurn pages) const {
-  if (past_caches.other) return copies.stream;
-  return pages.other ? copies.fill_pages : copies.fill;
 }
 
 void SlotFill::fill(const CopyKernels& copies, std::byte* slot, const std::byte* source, std::size_t bytes) {

@@ -66,8 +66,6 @@ class SlotFill {
   void end(const CopyKernels& copies);
 
  private:
-  CopyKernel choose(const CopyKernels& copies, FillTurn past_caches, FillTurn pages) const;
-
   FillHistory* past_caches_ = nullptr;
   FillHistory* pages_ = nullptr;
   bool stored_past_ = false;
