@@ -1,7 +1,8 @@
 // A FIFO of slots has one producer, one consumer, and K slots in memory that both ends can reach. The producer writes a
 // slot's data, then its header, then the header's sequence (release). The consumer polls that sequence (acquire), reads
 // the data and advances `consumed` (release). Each end stores only into its own memory. Sequences count messages and
-// wrap at 2^32. Executors and the pumps of transports read these plain structs.
+// wrap at 2^32. There may be more headers than memory for staged data: messages whose data lies elsewhere need a header
+// alone. Executors and the pumps of transports read these plain structs.
 #pragma once
 
 #include <cstddef>
@@ -93,13 +94,14 @@ struct SendFifo {
   SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
   const Counter* consumed = nullptr;  // messages that the consumer (or pump) has read
   std::uint32_t next = 0;             // sequence of the next message
-  std::uint32_t credits = 0;          // slots that are known to be free
-  std::uint32_t slot_count = 0;       // K, a power of two
+  std::uint32_t credits = 0;          // headers that are known to be free
+  std::uint32_t slot_count = 0;       // K headers, a power of two
+  std::uint32_t staging_count = 0;    // places in `staging`, a power of two up to slot_count
   std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;
   bool by_reference = false;         // no staging: the reader reaches this process's memory
   bool single_copy = false;          // the reader reads it through the kernel: kPeerAddress
-  std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
+  std::byte* staging = nullptr;      // staging_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // a header's name of `staging`
   std::uint64_t staging_offset = 0;
   // Messages of a middle size use so many bytes of `staging` in turn, as long as plain stores fill them.

@@ -16,7 +16,7 @@ namespace wreath {
 // Every FIFO of a communicator has this shape. It is equal on all ranks, but for `ring_bytes` and `ping_pong`.
 struct FifoShape {
   std::uint16_t lanes;
-  std::uint32_t slot_count;      // a power of two
+  std::uint32_t slot_count;      // of the slots of a lane that have memory for data: a power of two
   std::uint32_t slot_bytes;      // a power of two
   std::uint32_t first_sequence;  // tests start just before the wrap
   std::uint16_t epoch;
@@ -25,7 +25,11 @@ struct FifoShape {
   bool ping_pong = false;                    // this rank fills PingPongSlots
   // Slots of the last lane, which exchanges use, may be larger where peers map them: a power of two, or 0.
   std::uint32_t exchange_slot_bytes = 0;
+  // There may be more headers than slot_count where peers map them: a power of two, or 0.
+  std::uint32_t mapped_headers = 0;
 
+  // Returns the headers of a lane where peers map them.
+  std::uint32_t headers() const { return mapped_headers > slot_count ? mapped_headers : slot_count; }
   // Returns the bytes of a slot where peers map it.
   std::uint32_t mapped_slot_bytes(std::uint16_t lane) const {
     return lane + 1 == lanes && exchange_slot_bytes > slot_bytes ? exchange_slot_bytes : slot_bytes;

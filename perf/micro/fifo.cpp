@@ -25,7 +25,7 @@ class Channel {
     send_.slots = slots_.data();
     send_.consumed = recv_.consumed = &consumed_;
     send_.next = recv_.next = kFirst;
-    send_.slot_count = recv_.slot_count = kSlots;
+    send_.slot_count = send_.staging_count = recv_.slot_count = kSlots;
     send_.slot_bytes = static_cast<std::uint32_t>(bytes);
     send_.staging = staging_.data();
     recv_.slots = slots_.data();

@@ -42,7 +42,9 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.slot_count = complete->overrides.slot_count;
   budget.lanes = lanes_with_slots(*complete);
   const auto peers = static_cast<std::size_t>(ranks - 1);
-  const SegmentLayout layout(ranks, {kLanes, budget.slot_count, budget.slot_bytes, 0, 0});
+  FifoShape shape{kLanes, budget.slot_count, budget.slot_bytes, 0, 0};
+  shape.mapped_headers = mapped_headers(ranks);
+  const SegmentLayout layout(ranks, shape);
   budget.headers = layout.ping_pong;
   budget.small_area = layout.bytes - layout.ping_pong;
   const std::size_t lanes_bytes = std::size_t{budget.lanes - 1} * budget.slot_bytes + budget.exchange_slot_bytes;

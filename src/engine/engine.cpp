@@ -93,7 +93,8 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
             options_.check_wires,
             ring_bytes(host, std::size_t{slots} * sizes.bytes),
             fills_ping_pong(cpu_vendor(), host),
-            sizes.exchange_bytes};
+            sizes.exchange_bytes,
+            mapped_headers(ranks())};
   IdlePolicy& idle_policy = driver_.idle_policy();
   idle_policy.count(host);
   driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, {idle_policy.crowded(), most > 1});
@@ -138,10 +139,10 @@ Status Engine::link(std::uint16_t epoch, const MakeOuterRuns& make_outer_runs, D
 
 // Makes what a rank needs before it links with others.
 Status Engine::prepare_own(DeviceSegments segments) {
-  const auto stream_bytes = streamed_bytes(own_host().ranks);
-  if (!stream_bytes) return stream_bytes.error();
+  const auto streamed = streamed_bytes(own_host().ranks);
+  if (!streamed) return streamed.error();
   LaneResources& lanes = driver_.lanes();
-  lanes.stream_bytes = *stream_bytes;
+  lanes.streamed_bytes = *streamed;
   const bool pulls = lanes.lanes.prepare_to_pull();
   auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls, std::move(segments),
                              static_cast<std::size_t>(options_.tcp_sockets));

@@ -115,8 +115,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   const LaneResources& lanes() const { return driver_.lanes(); }
   FlightRecorder& recorder() { return recorder_; }
   Trace* trace() const { return trace_.get(); }
-  // Says which data for an output of so many bytes is written past the caches.
-  Streamed streamed(std::size_t output_bytes) const;
   // Says whether an operation needs no peer: it is of one rank, has no elements, or no algorithm serves it.
   bool needs_no_peer(const Operation& operation) const;
   // Returns the error of a call that no algorithm serves.

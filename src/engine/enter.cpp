@@ -31,13 +31,6 @@ const Choice& Engine::choice_of(const Query& query) {
   return choice;
 }
 
-// Data that comes over a wire stays in the caches: the kernel put it there, and a rank that passes it on would read it
-// from memory again.
-Streamed Engine::streamed(std::size_t output_bytes) const {
-  if (output_bytes < driver_.lanes().stream_bytes) return Streamed::Nothing;
-  return tuning().all_mapped() ? Streamed::All : Streamed::Own;
-}
-
 Error Engine::other_call(Rank peer) const {
   return {ErrorCode::Mismatch, fmt::format("{} is in another call than {}", member(peer), member(rank())), peer};
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/hash.hpp"
 #include "src/engine/engine.hpp"
+#include "src/engine/output_rules.hpp"
 #include "src/fifo/access.hpp"
 
 namespace wreath {
@@ -118,7 +119,7 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
   state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
-  state.streamed = engine.streamed(plan_.output.span);
+  state.streamed = streamed_of({plan_.output.span}, engine.lanes().streamed_bytes, engine.tuning());
   launch.table_parts = {static_cast<std::uint32_t>(messages.sends.size()),
                         static_cast<std::uint32_t>(messages.receives.size())};
   return launch;

@@ -10,6 +10,7 @@
 #include "src/base/peer_memory.hpp"
 #include "src/engine/call_shape.hpp"
 #include "src/engine/engine.hpp"
+#include "src/engine/output_rules.hpp"
 #include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
@@ -99,8 +100,10 @@ void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
     launch.table_parts[static_cast<std::size_t>(buffer)] = parts;
     const std::byte* const data = state.buffers[static_cast<std::size_t>(buffer)];
     name_memory(launch, buffer, {data, data == nullptr ? 0 : bytes});
-    if (buffer == Buffer::Output) state.streamed = engine_.streamed(bytes);
+    const OutputUse output{bytes, reads_output(call)};
+    if (buffer == Buffer::Output) state.streamed = streamed_of(output, resources_.streamed_bytes, engine_.tuning());
   }
+  launch.order = order_of(call.collective, state, engine_.tuning());
 }
 
 Result<Launch> LanesRun::launch_messages() {
@@ -126,7 +129,7 @@ Status LanesRun::begin(Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};
   processor.read_device = resources_.read_device;
   processor.by_hand = &advance_handwritten;
-  resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
+  resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident, launch.order);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "src/engine/plans.hpp"
 #include "src/engine/run.hpp"
 #include "src/tuner/single_copy.hpp"
+#include "src/tuner/streaming.hpp"
 
 namespace wreath {
 
@@ -20,8 +21,8 @@ struct LaneResources {
   ExchangeLanes exchange;
   // SingleCopy decides which messages peers read out of this process.
   SingleCopy single_copy;
-  // Outputs of at least so many bytes are written past the caches; none are before it is set.
-  std::uint64_t stream_bytes = ~std::uint64_t{0};
+  // The outputs that are written past the caches; none are before it is set.
+  StreamedBytes streamed_bytes;
   // This becomes HostProcessor::read_device, since a peer of this process may send from device memory.
   int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 };

@@ -175,13 +175,13 @@ class LaneMessages {
 
   // Returns whether all targets have room for a message. Room that was found stays known, also where another target has
   // none.
-  WREATH_HOST_DEVICE bool credit(const Ends& to) const {
+  WREATH_HOST_DEVICE bool credit(const Ends& to, Room room) const {
     bool all = true;
     bool found = false;
     for (std::uint32_t i = 0; all && i < to.count; ++i) {
       SendFifo& fifo = out(to, i);
-      if (fifo.credits > 0) continue;
-      all = look_for_credit(fifo);
+      if (fifo.credits >= credits_for(fifo, room)) continue;
+      all = look_for_credit(fifo, room);
       found = found || all;
     }
     if (found) acquire_looks();

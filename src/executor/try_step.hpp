@@ -241,7 +241,7 @@ class StepRunner : private LaneMessages<Processor> {
 
   // Returns a staging slot to fill while the target is computed. Returns null where the sending half comes later.
   WREATH_HOST_DEVICE std::byte* fused_slot() const {
-    if (!sends() || by_reference(step_.target_buffer) || !Work::credit(to())) return nullptr;
+    if (!sends() || by_reference(step_.target_buffer) || !Work::credit(to(), Room::Staging)) return nullptr;
     return Work::begin_slot(to(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
@@ -274,9 +274,10 @@ class StepRunner : private LaneMessages<Processor> {
   }
 
   WREATH_HOST_DEVICE Advance send() {
-    if (!Work::credit(to())) return Advance::Blocked;
     const Side from = sent();
-    if (by_reference(from.buffer)) {
+    const bool referenced = by_reference(from.buffer);
+    if (!Work::credit(to(), referenced ? Room::Header : Room::Staging)) return Advance::Blocked;
+    if (referenced) {
       Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0), rest_of_input(from));
       lane_.named = true;
       return next_step();

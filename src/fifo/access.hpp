@@ -20,23 +20,37 @@ WREATH_HOST_DEVICE inline const std::byte* address_of(const SlotHeader& slot) {
 
 // ---- the producing end ----
 
-// Looks at the consumer's counter and stores the count of free slots in fifo.credits. Returns whether there is a free
-// slot. A caller that has no credits calls it. It is a look: acquire_looks() comes before the first write to a slot.
+// The room that a message needs.
+enum class Room : std::uint8_t {
+  Header,  // its data lies elsewhere
+  Staging,
+};
+
+// Returns how many headers are free where there is room for the next message. Its place in the staging memory is free
+// when the message that was there before is consumed, and all messages before that.
 template <typename Send>
-WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo) {
-  const auto free = static_cast<std::uint32_t>(fifo.slot_count - (fifo.next - look(fifo.consumed->value)));
-  // There cannot be more free slots than slots. A consumer that says so is not believed.
-  fifo.credits = free <= fifo.slot_count ? free : 0;
-  if (planted_fault(5)) ++fifo.credits;
-  return fifo.credits > 0;
+WREATH_HOST_DEVICE inline std::uint32_t credits_for(const Send& fifo, Room room) {
+  return room == Room::Header ? 1 : fifo.slot_count - fifo.staging_count + 1;
 }
 
-// Returns whether the next message has a free slot. Looks at the consumer's counter only when the known free slots are
-// used up.
+// Looks at the consumer's counter and stores the count of free headers in fifo.credits. Returns whether there is room
+// for a message. A caller that has too few credits calls it. It is a look: acquire_looks() comes before the first write
+// to a slot.
 template <typename Send>
-WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
-  if (fifo.credits > 0) return true;
-  if (!look_for_credit(fifo)) return false;
+WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo, Room room) {
+  const auto free = static_cast<std::uint32_t>(fifo.slot_count - (fifo.next - look(fifo.consumed->value)));
+  // There cannot be more free headers than headers. A consumer that says so is not believed.
+  fifo.credits = free <= fifo.slot_count ? free : 0;
+  if (planted_fault(5)) ++fifo.credits;
+  return fifo.credits >= credits_for(fifo, room);
+}
+
+// Returns whether there is room for the next message. Looks at the consumer's counter only when too few headers are
+// known to be free.
+template <typename Send>
+WREATH_HOST_DEVICE inline bool has_credit(Send& fifo, Room room = Room::Staging) {
+  if (fifo.credits >= credits_for(fifo, room)) return true;
+  if (!look_for_credit(fifo, room)) return false;
   acquire_looks();
   return true;
 }
@@ -59,13 +73,13 @@ WREATH_HOST_DEVICE inline auto& next_slot(Send& fifo) {
 // messages use one part of a slot after the other, until `ring_bytes` of all slots are in use. Cache lines that the
 // consumer has just read are expensive to fill again.
 WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::size_t bytes, std::size_t ring_bytes) {
-  const std::size_t slot = fifo.next & (fifo.slot_count - 1);
-  const std::size_t share = ring_bytes / fifo.slot_count;
+  const std::size_t slot = fifo.next & (fifo.staging_count - 1);
+  const std::size_t share = ring_bytes / fifo.staging_count;
   std::size_t part = 64;
   while (part < bytes) part *= 2;
   std::size_t parts = (share < fifo.slot_bytes ? share : fifo.slot_bytes) / part;
   if (parts == 0) parts = 1;
-  return slot * fifo.slot_bytes + (fifo.next / fifo.slot_count & (parts - 1)) * part;
+  return slot * fifo.slot_bytes + (fifo.next / fifo.staging_count & (parts - 1)) * part;
 }
 
 // ---- ping-pong slots ----
@@ -124,10 +138,10 @@ WREATH_HOST_DEVICE inline MessagePlace name_place(SendFifo& fifo, const std::byt
   return {fifo.staging_region, fifo.staging_offset + static_cast<std::uint64_t>(place - fifo.staging)};
 }
 
-// Points the next header at its own staging slot and returns that memory (slot_bytes). Requires has_credit() and
-// prepared staging.
+// Points the next header at its own place in the staging memory and returns that place (slot_bytes). Requires
+// has_credit() for Room::Staging, and prepared staging.
 WREATH_HOST_DEVICE inline std::byte* stage(SendFifo& fifo) {
-  const std::size_t offset = std::size_t{fifo.next & (fifo.slot_count - 1)} * fifo.slot_bytes;
+  const std::size_t offset = std::size_t{fifo.next & (fifo.staging_count - 1)} * fifo.slot_bytes;
   SlotHeader& slot = next_slot(fifo);
   slot.flags = 0;
   slot.region = fifo.staging_region;

@@ -70,7 +70,7 @@ SendFifo local_send_fifo(const FifoShape& shape, std::uint16_t lane, SlotHeader*
   fifo.slots = slots;
   fifo.consumed = &consumed;
   fifo.next = shape.first_sequence;
-  fifo.slot_count = shape.slot_count;
+  fifo.slot_count = fifo.staging_count = shape.slot_count;
   fifo.slot_bytes = shape.slot_bytes;
   fifo.lane = lane;
   fifo.by_reference = true;

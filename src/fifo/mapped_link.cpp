@@ -21,7 +21,8 @@ SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   send.slots = own.slots(peer, lane);
   send.consumed = theirs.consumed(own.rank(), lane);
   send.next = own.shape().first_sequence;
-  send.slot_count = own.shape().slot_count;
+  send.slot_count = own.shape().headers();
+  send.staging_count = own.shape().slot_count;
   send.slot_bytes = own.shape().mapped_slot_bytes(lane);
   send.lane = lane;
   return send;
@@ -35,7 +36,7 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   recv.regions = regions;
   recv.owner_aborted = theirs.aborted();
   recv.next = own.shape().first_sequence;
-  recv.slot_count = own.shape().slot_count;
+  recv.slot_count = own.shape().headers();
   recv.lane = lane;
   return recv;
 }

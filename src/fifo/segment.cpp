@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kControlSegment = "control segment";
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 8;
+constexpr std::uint32_t kLayoutVersion = 9;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -44,6 +44,7 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   if (rank < 0 || rank >= ranks) return invalid("rank", rank);
   if (shape.lanes == 0) return invalid("lanes", shape.lanes);
   if (!std::has_single_bit(shape.slot_count) || shape.slot_count > 1024) return invalid("slot_count", shape.slot_count);
+  if (!std::has_single_bit(shape.headers()) || shape.headers() > 1024) return invalid("headers", shape.headers());
   if (!std::has_single_bit(shape.slot_bytes)) return invalid("slot_bytes", shape.slot_bytes);
   const std::uint32_t last = shape.exchange_slot_bytes;
   if (last != 0 && !std::has_single_bit(last)) return invalid("exchange_slot_bytes", last);
@@ -58,9 +59,9 @@ void write_start(std::byte* base, const SegmentPrologue& start, const SegmentLay
       auto* const consumed = reinterpret_cast<Counter*>(base + layout.consumed_at(peer, lane));
       auto* const slots = reinterpret_cast<SlotHeader*>(base + layout.slots_at(peer, lane));
       consumed->value = start.first_sequence;
-      for (std::uint32_t i = 0; i < start.slot_count; ++i) {
+      for (std::uint32_t i = 0; i < start.headers; ++i) {
         const std::uint32_t sequence = start.first_sequence + i;
-        slots[sequence & (start.slot_count - 1)].sequence = sequence - start.slot_count;
+        slots[sequence & (start.headers - 1)].sequence = sequence - start.headers;
       }
     }
   }
@@ -73,6 +74,7 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
   start.rank = rank;
   start.ranks = ranks;
   start.slot_count = shape.slot_count;
+  start.headers = shape.headers();
   start.slot_bytes = shape.slot_bytes;
   start.exchange_slot_bytes = shape.exchange_slot_bytes;
   start.first_sequence = shape.first_sequence;
@@ -85,9 +87,9 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
 
 }  // namespace
 
-SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), slot_count_(shape.slot_count) {
+SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), headers_(shape.headers()) {
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
-  consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
+  consumed_ = sizeof(SegmentPrologue) + pairs * headers_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
   ping_pong = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
   small_area = ping_pong + (ranks == 2 ? kPingPongShareBytes : 0);
@@ -96,7 +98,7 @@ SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.l
 
 std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {
   const std::size_t pair = static_cast<std::size_t>(peer) * lanes_ + lane;
-  return sizeof(SegmentPrologue) + pair * slot_count_ * sizeof(SlotHeader);
+  return sizeof(SegmentPrologue) + pair * headers_ * sizeof(SlotHeader);
 }
 
 std::size_t SegmentLayout::consumed_at(Rank peer, std::uint16_t lane) const {
@@ -321,9 +323,9 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
     return wrong(
         fmt::format("it is rank {} of {} where {} of {} is meant", start.rank, start.ranks, peer, own.ranks()));
   }
-  if (start.lanes != shape.lanes || start.slot_count != shape.slot_count || start.slot_bytes != shape.slot_bytes ||
-      start.exchange_slot_bytes != shape.exchange_slot_bytes || start.first_sequence != shape.first_sequence ||
-      start.epoch != shape.epoch) {
+  if (start.lanes != shape.lanes || start.slot_count != shape.slot_count || start.headers != shape.headers() ||
+      start.slot_bytes != shape.slot_bytes || start.exchange_slot_bytes != shape.exchange_slot_bytes ||
+      start.first_sequence != shape.first_sequence || start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
   if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");

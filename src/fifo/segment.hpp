@@ -28,6 +28,7 @@ struct SegmentPrologue {
   std::int32_t rank;
   std::int32_t ranks;
   std::uint32_t slot_count;
+  std::uint32_t headers;  // of a lane: FifoShape::headers()
   std::uint32_t slot_bytes;
   std::uint32_t exchange_slot_bytes;
   std::uint32_t first_sequence;
@@ -68,7 +69,7 @@ inline constexpr std::size_t kPingPongShareBytes = kPingPongSlotsBytes + kSmallP
 // Says where things are in a segment. It depends only on values that all ranks agree on.
 struct SegmentLayout {
   SegmentLayout(int ranks, const FifoShape& shape);
-  std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
+  std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: FifoShape::headers()
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
   std::size_t reads_at(Rank peer) const;                         // one Reading
   std::size_t ping_pong = 0;                                     // whole pages: this rank's share of PingPongSlots
@@ -77,10 +78,15 @@ struct SegmentLayout {
 
  private:
   std::size_t lanes_;
-  std::size_t slot_count_;
+  std::size_t headers_;
   std::size_t consumed_;
   std::size_t reads_;
 };
+
+// Two ranks have so many headers for each lane. Messages of 64 KiB that are read in place may then be so many bytes
+// ahead as a core's own cache holds, and more (docs/decisions/0042).
+inline constexpr std::uint32_t kPairHeaders = 32;
+constexpr std::uint32_t mapped_headers(int ranks) { return ranks == 2 ? kPairHeaders : 0; }
 
 // Names memory in a slot: {SlotHeader::region, SlotHeader::offset}.
 struct RegionName {

@@ -39,7 +39,7 @@ constexpr std::size_t kUsualNearBytes = 2 * kMiB;
 
 PairSizes PairSizes::of(std::string_view vendor, const CacheSizes& caches) noexcept {
   const std::size_t near = caches.near_bytes == 0 ? kUsualNearBytes : static_cast<std::size_t>(caches.near_bytes);
-  return {near, static_cast<std::size_t>(wreath::streamed_bytes(vendor, caches.last_bytes, 2))};
+  return {near, static_cast<std::size_t>(wreath::streamed_bytes(vendor, caches.last_bytes, 2).output)};
 }
 
 SingleCopyRule pair_rule(Collective collective, const PairSizes& sizes) noexcept {

@@ -17,18 +17,20 @@ std::uint64_t most_cache_bytes(std::string_view vendor) noexcept {
 
 }  // namespace
 
-std::uint64_t streamed_bytes(std::string_view vendor, std::uint64_t last_cache_bytes, int ranks) noexcept {
+StreamedBytes streamed_bytes(std::string_view vendor, std::uint64_t last_cache_bytes, int ranks) noexcept {
   const std::uint64_t most = most_cache_bytes(vendor);
   const std::uint64_t cache = last_cache_bytes == 0 ? most : std::min(last_cache_bytes, most);
-  return 2 * cache / static_cast<std::uint64_t>(std::max(ranks, 1));
+  const auto outputs = static_cast<std::uint64_t>(std::max(ranks, 1));
+  return {2 * cache / outputs, std::max(2 * cache, last_cache_bytes / 4) / outputs};
 }
 
-Result<std::uint64_t> streamed_bytes(int ranks) {
+Result<StreamedBytes> streamed_bytes(int ranks) {
   if (setting_text(Setting::StreamBytes) == "auto")
     return streamed_bytes(cpu_vendor(), cache_sizes().last_bytes, ranks);
   const auto bytes = setting_bytes(Setting::StreamBytes);
   if (!bytes) return Error{bytes.error().code, bytes.error().message + ", or auto", -1};
-  return *bytes == 0 ? kNothingStreams : static_cast<std::uint64_t>(*bytes);
+  const std::uint64_t least = *bytes == 0 ? kNothingStreams : static_cast<std::uint64_t>(*bytes);
+  return StreamedBytes{least, least};
 }
 
 }  // namespace wreath

@@ -129,10 +129,11 @@ class HandwrittenLane : private LaneMessages<Processor> {
   }
 
   WREATH_NOINLINE WREATH_HOST_DEVICE Advance send_on(const Chunk& made, const Ends& to) {
-    if (!Work::credit(to)) return Advance::Blocked;
-    const std::uint32_t signature = Work::outgoing_signature(made.buffer, made.part);
     const Piece whole = piece(made);
-    if (Work::by_reference(to, made.buffer, whole.bytes)) {
+    const bool referenced = Work::by_reference(to, made.buffer, whole.bytes);
+    if (!Work::credit(to, referenced ? Room::Header : Room::Staging)) return Advance::Blocked;
+    const std::uint32_t signature = Work::outgoing_signature(made.buffer, made.part);
+    if (referenced) {
       Work::publish_reference(to, signature, made.buffer, whole);
       return Advance::Done;
     }
@@ -182,8 +183,8 @@ class HandwrittenLane : private LaneMessages<Processor> {
     sources.target_form = form_of(target.buffer);
     sources.target_dead = target.buffer == Buffer::Partial;
     sources.streams = Processor::kStreams && operation_.streamed == Streamed::All && target.buffer == Buffer::Output;
-    const bool staged = to.count > 0 && !Work::by_reference(to, target.buffer, made.bytes) && Work::credit(to);
-    std::byte* slot = staged ? Work::begin_slot(to, made.bytes) : nullptr;
+    const bool staged = to.count > 0 && !Work::by_reference(to, target.buffer, made.bytes);
+    std::byte* slot = staged && Work::credit(to, Room::Staging) ? Work::begin_slot(to, made.bytes) : nullptr;
     if (const Advance moved = Work::make(made, sources, slot); moved != Advance::Advanced) return moved;
     if (const Advance read = Work::consume_all(sources.from); read != Advance::Advanced) return read;
     if (to.count == 0) return Advance::Done;

@@ -25,7 +25,7 @@ class Pair : public testing::Test {
     out_.slots = slots_.data();
     out_.consumed = &consumed_;
     out_.next = kFirst;
-    out_.slot_count = kSlots;
+    out_.slot_count = out_.staging_count = kSlots;
     out_.slot_bytes = kSlotBytes;
     out_.staging = staging_.data();
     out_.staging_region = kRegion;

@@ -134,7 +134,7 @@ std::size_t bytes_in_use(SendFifo fifo, std::size_t bytes) {
 
 SendFifo fifo_with_ring(std::size_t bytes) {
   SendFifo fifo;
-  fifo.slot_count = 4;
+  fifo.slot_count = fifo.staging_count = 4;
   fifo.slot_bytes = 512 << 10;
   fifo.ring_bytes = bytes;
   return fifo;

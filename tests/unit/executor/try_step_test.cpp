@@ -53,6 +53,8 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
                                          : LaneScheduler::kAllResident,
                        // The limits mean none, tiles (of 128 bytes) above about half, and full tiles.
                        random() % 3 * 60, any_streamed(random)};
+        if (random() % 2 == 0) point.world.headers = 16;
+        if (random() % 2 == 0) point.world.order = LaneOrder::Lowest;
         point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
         all.push_back(point);
       }
@@ -96,8 +98,9 @@ std::string name_of(const testing::TestParamInfo<Advanced>& info) {
 std::string text_of(const Point& point) {
   return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
          std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
-         (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots) + " single copy " +
-         std::to_string(point.world.single_copy_bytes) + " streamed " +
+         (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots) + " headers " +
+         std::to_string(point.world.headers) + " order " + std::to_string(static_cast<int>(point.world.order)) +
+         " single copy " + std::to_string(point.world.single_copy_bytes) + " streamed " +
          std::to_string(static_cast<int>(point.world.streamed));
 }
 

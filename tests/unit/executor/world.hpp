@@ -23,6 +23,8 @@ struct WorldShape {
   Streamed streamed = Streamed::Nothing;         // see OperationState
   HandwrittenLoop loop = HandwrittenLoop::None;  // see OperationState
   std::uint32_t slot_bytes = 4096;
+  std::uint32_t headers = 0;  // FifoShape::mapped_headers
+  LaneOrder order = LaneOrder::Turns;
   CopyKernels copies = copy_kernels();
 };
 
@@ -49,7 +51,8 @@ class World {
     const int ranks = static_cast<int>(programs.size());
     std::uint16_t lanes = 1;
     for (const Lowered& program : programs) lanes = std::max(lanes, static_cast<std::uint16_t>(program.lanes.size()));
-    const FifoShape fifos{lanes, shape.slots, shape.slot_bytes, shape.first_sequence, 1};
+    FifoShape fifos{lanes, shape.slots, shape.slot_bytes, shape.first_sequence, 1};
+    fifos.mapped_headers = shape.headers;
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
       ranks_.back()->segment =
@@ -89,7 +92,7 @@ class World {
     call.state.rank = static_cast<std::uint32_t>(rank);
     HostProcessor processor{call.arithmetic, shape_.copies};
     processor.by_hand = &advance_handwritten;
-    scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident);
+    scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident, shape_.order);
   }
 
   // Makes fills behave as if slots were found to be filled faster past the caches.

@@ -141,7 +141,7 @@ class FarMessages : public testing::Test {
     // The rank's own headers are only written, so nobody waits for them.
     send.slots = memory_.near(memory_.make<SlotHeader>());
     send.consumed = memory_.make<Counter>();
-    send.slot_count = 1;
+    send.slot_count = send.staging_count = 1;
     send.slot_bytes = kElements * sizeof(float);
     send.same_process = true;
     memory_.watch(reinterpret_cast<const std::byte*>(send.slots) + sizeof send.slots->sequence,

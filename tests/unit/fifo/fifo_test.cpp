@@ -52,6 +52,59 @@ TEST_P(Fifo, GivesExactlySlotCountCredits) {
   }
 }
 
+// Messages whose data lies elsewhere take headers alone. Staged ones wait for their places.
+TEST_P(Fifo, HasMoreHeadersThanPlacesForData) {
+  FifoShape wide = shape();
+  wide.mapped_headers = 4 * wide.slot_count;
+  Pair pair(wide, shareable());
+  pair.links[0]->prepare(0).value();
+  pair.announce(0);
+  SendFifo& send = pair.send(0);
+  constexpr std::uint64_t kElsewhere = 1 << 20;
+  const auto send_elsewhere = [&send](std::uint64_t value) {
+    SlotHeader& slot = next_slot(send);
+    slot.offset = kElsewhere + value;
+    slot.bytes = 0;
+    publish(send);
+  };
+  const auto expect_next = [&pair](std::uint64_t value) {
+    const SlotHeader* slot = peek(pair.recv(1));
+    ASSERT_NE(slot, nullptr);
+    if (slot->bytes == 0) {
+      EXPECT_EQ(slot->offset, kElsewhere + value);
+    } else {
+      EXPECT_EQ(value_at(locate(pair.recv(1), *slot).data), value);
+    }
+    consume(pair.recv(1));
+  };
+  std::uint64_t sent = 0;
+  std::uint64_t read = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t i = 0; i < wide.slot_count; ++i) {
+      ASSERT_TRUE(has_credit(send));
+      send_value(send, sent++);
+    }
+    EXPECT_FALSE(has_credit(send)) << "the places are taken";
+    while (sent - read < wide.mapped_headers) {
+      ASSERT_TRUE(has_credit(send, Room::Header));
+      EXPECT_FALSE(has_credit(send));
+      send_elsewhere(sent++);
+    }
+    EXPECT_FALSE(has_credit(send, Room::Header));
+    // The next place is free when fewer messages than places are unread.
+    while (sent - read >= wide.slot_count) {
+      EXPECT_FALSE(has_credit(send));
+      expect_next(read++);
+      EXPECT_TRUE(has_credit(send, Room::Header));
+    }
+    for (; sent - read < wide.slot_count; ++sent) {
+      ASSERT_TRUE(has_credit(send));
+      send_value(send, sent);
+    }
+    while (read < sent) expect_next(read++);
+  }
+}
+
 TEST_P(Fifo, KeepsLanesApart) {
   Pair pair(shape(), shareable());
   pair.links[0]->prepare(0).value();

@@ -27,7 +27,7 @@ constexpr std::uint32_t kMessages = 3;
 constexpr std::uint32_t kLane = 1;
 
 struct ModelSlot {
-  Word sequence, lane, bytes, data;
+  Word sequence, lane, bytes;
 };
 struct ModelCounter {
   Word value;
@@ -35,7 +35,7 @@ struct ModelCounter {
 struct ModelSend {
   ModelSlot* slots;
   const ModelCounter* consumed;
-  std::uint32_t next, slot_count, lane;
+  std::uint32_t next, slot_count, staging_count, lane;
   std::uint32_t credits = 0;
 };
 struct ModelRecv {
@@ -48,13 +48,15 @@ std::uint32_t data_of(std::uint32_t sequence) { return sequence * 7 + 1000; }
 std::uint32_t bytes_of(std::uint32_t sequence) { return sequence * 3 + 500; }
 
 // Returns whether the real has_credit() goes on when it reads `consumed`.
-bool goes_on_with_credit(std::uint32_t next, std::uint32_t slot_count, std::uint32_t consumed) {
+bool goes_on_with_credit(std::uint32_t next, std::uint32_t slot_count, std::uint32_t staging_count, Room room,
+                         std::uint32_t consumed) {
   Counter counter{consumed};
   SendFifo fifo;
   fifo.consumed = &counter;
   fifo.next = next;
   fifo.slot_count = slot_count;
-  return has_credit(fifo);
+  fifo.staging_count = staging_count;
+  return has_credit(fifo, room);
 }
 
 // Returns whether the real peek() goes on when it reads `sequence`.
@@ -68,12 +70,19 @@ bool goes_on_with_message(std::uint32_t next, std::uint32_t sequence) {
   return peek(fifo) != nullptr;
 }
 
-class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {
+// Has headers, places for data, and a first sequence.
+class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> {
  protected:
-  FifoModel() : slot_count_(std::get<0>(GetParam())), first_(std::get<1>(GetParam())), slots_(slot_count_) {
+  FifoModel()
+      : slot_count_(std::get<0>(GetParam())),
+        staging_count_(std::min(std::get<1>(GetParam()), slot_count_)),
+        first_(std::get<2>(GetParam())),
+        slots_(slot_count_),
+        staging_(staging_count_) {
     for (ModelSlot& slot : slots_) {
-      for (Word* word : {&slot.sequence, &slot.lane, &slot.bytes, &slot.data}) *word = Word{words_++, &recording_};
+      for (Word* word : {&slot.sequence, &slot.lane, &slot.bytes}) *word = Word{words_++, &recording_};
     }
+    for (Word& place : staging_) place = Word{words_++, &recording_};
     counter_.value = Word{words_++, &recording_};
   }
 
@@ -86,21 +95,23 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     return words;
   }
 
-  Program producer() {
+  Word& staged(std::uint32_t sequence) { return staging_[sequence & (staging_count_ - 1)]; }
+
+  Program producer(Room room = Room::Staging) {
     recording_ = {};
-    ModelSend fifo{slots_.data(), &counter_, first_, slot_count_, kLane};
+    ModelSend fifo{slots_.data(), &counter_, first_, slot_count_, staging_count_, kLane};
     for (std::uint32_t i = 0; i < kMessages; ++i) {
       const std::uint32_t next = fifo.next;
       // The producer looks each time. An earlier look saw an older value, and `consumed` only grows.
       fifo.credits = 0;
       recording_.where = "has_credit";
       recording_.answer = next;
-      EXPECT_TRUE(has_credit(fifo));
-      recording_.program.back().accept = [next, slots = slot_count_](std::uint32_t consumed) {
-        return goes_on_with_credit(next, slots, consumed);
+      EXPECT_TRUE(has_credit(fifo, room));
+      recording_.program.back().accept = [next, room, this](std::uint32_t consumed) {
+        return goes_on_with_credit(next, slot_count_, staging_count_, room, consumed);
       };
       recording_.where = "publish";
-      next_slot(fifo).data = data_of(next);
+      staged(next) = data_of(next);
       next_slot(fifo).bytes = bytes_of(next);
       publish(fifo);
     }
@@ -126,7 +137,7 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
       recording_.where = "read of message " + std::to_string(i);
       check(slot->lane, kLane);
       check(slot->bytes, bytes_of(next));
-      check(slot->data, data_of(next));
+      check(staged(next), data_of(next));
       recording_.where = "consume";
       consume(fifo);
     }
@@ -164,10 +175,12 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
   }
 
   std::uint32_t slot_count_;
+  std::uint32_t staging_count_;
   std::uint32_t first_;
   std::size_t words_ = 0;
   Recording recording_;
   std::vector<ModelSlot> slots_;
+  std::vector<Word> staging_;
   ModelCounter counter_;
 };
 
@@ -207,8 +220,18 @@ TEST_P(FifoModel, FailsWithoutTheAcquireOfHasCredit) {
               testing::HasSubstr("read of message"));
 }
 
+TEST_P(FifoModel, FailsWithDataWhereThereIsRoomForAHeaderAlone) {
+  const std::string wrong = Explorer(producer(Room::Header), consumer(), memory()).run();
+  if (staging_count_ < slot_count_) {
+    EXPECT_THAT(wrong, testing::HasSubstr("read of message"));
+  } else {
+    EXPECT_EQ(wrong, "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, FifoModel,
-                         testing::Combine(testing::Values(1U, 2U), testing::Values(0U, 0xfffffffeU)));
+                         testing::Combine(testing::Values(1U, 2U), testing::Values(1U, 2U),
+                                          testing::Values(0U, 0xfffffffeU)));
 
 // Runs PeerSegment::wake() against OwnSegment::begin_sleep() and the look that follows. The sleeper would miss a
 // message if neither side saw the other.

@@ -38,6 +38,11 @@ TEST(OwnSegment, RefusesShapesOutOfRange) {
   FifoShape odd_sends = shape_of(2);
   odd_sends.exchange_slot_bytes = 5000;
   EXPECT_THAT(error_of(0, 2, odd_sends), testing::HasSubstr("exchange_slot_bytes = 5000"));
+  FifoShape odd_headers = shape_of(2);
+  odd_headers.mapped_headers = 6;
+  EXPECT_THAT(error_of(0, 2, odd_headers), testing::HasSubstr("headers = 6"));
+  odd_headers.mapped_headers = 2048;
+  EXPECT_THAT(error_of(0, 2, odd_headers), testing::HasSubstr("headers = 2048"));
   FifoShape no_lanes = shape_of(2);
   no_lanes.lanes = 0;
   EXPECT_THAT(error_of(0, 2, no_lanes), testing::HasSubstr("lanes = 0"));
@@ -55,7 +60,8 @@ TEST(PeerSegment, HasTheShapeOfTheOwnOne) {
   for (const Change change :
        {+[](FifoShape& s) { s.lanes = 3; }, +[](FifoShape& s) { s.slot_count = 4; },
         +[](FifoShape& s) { s.slot_bytes = 8192; }, +[](FifoShape& s) { s.exchange_slot_bytes = 8192; },
-        +[](FifoShape& s) { s.first_sequence = 1; }, +[](FifoShape& s) { s.epoch = 1; }}) {
+        +[](FifoShape& s) { s.first_sequence = 1; }, +[](FifoShape& s) { s.epoch = 1; },
+        +[](FifoShape& s) { s.mapped_headers = 8; }}) {
     FifoShape other = shape;
     change(other);
     const auto refused = opened(other);
