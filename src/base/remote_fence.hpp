@@ -2,6 +2,10 @@
 //
 // Two sides each store, then look at what the other stored. One side may leave out the fence in between if the other
 // calls fence_others() instead of its own fence. The first side's process must have registered.
+//
+// Linux (6.18, at least) leaves out a processor that ran the process before it registered and nothing but kernel
+// threads since: such a processor keeps what it knows of the process. So the side that calls fence_others() must look
+// once more a moment later, when stores have left the other side's store buffer, before it waits for long.
 #pragma once
 
 namespace wreath {

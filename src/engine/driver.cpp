@@ -343,13 +343,21 @@ void Driver::sleep() {
       if (last.fd != wire.descriptor() || last.events != events) polled_.push_back({wire.descriptor(), events, 0});
     }
     const std::int64_t longest_ns = longest_sleep_ns();
-    const timespec longest{longest_ns / kNsPerSecond, longest_ns % kNsPerSecond};
+    const std::int64_t first_ns = segment.sleepers_fence() ? std::min(longest_ns, kNsPerMs) : longest_ns;
     idle_policy_.sleep();
-    ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
+    if (!is_rung_within(first_ns) && first_ns < longest_ns && round() == Round::Blocked && !engine_.queue_.failed()) {
+      is_rung_within(longest_ns - first_ns);
+    }
     idle_policy_.wake();
     slept_until_ns_ = now_ns();
   }
   segment.end_sleep();
+}
+
+// Sleeps until something in polled_ is ready. Returns false where nothing is in that time.
+bool Driver::is_rung_within(std::int64_t longest_ns) {
+  const timespec longest{longest_ns / kNsPerSecond, longest_ns % kNsPerSecond};
+  return ::ppoll(polled_.data(), polled_.size(), &longest, nullptr) != 0;
 }
 
 // Prepares all wires for a sleep. Returns false where one of them has received something.

@@ -118,6 +118,7 @@ class Driver {
   bool sleeps(const Operation& operation, std::int64_t idle_since_ns, std::int64_t now) const;
   std::int64_t longest_sleep_ns() const;
   void sleep();
+  bool is_rung_within(std::int64_t longest_ns);
 
   Engine& engine_;
   std::unique_ptr<OuterRuns> outer_;  // of a room above the engine; may be null

@@ -176,6 +176,8 @@ void OwnSegment::let_sleepers_fence() {
   }
 }
 
+bool OwnSegment::sleepers_fence() const { return (load_relaxed(prologue().sleeping.value) & kSleepersFence) != 0; }
+
 void OwnSegment::end_sleep() { std::atomic_ref(prologue().sleeping.value).fetch_sub(1, std::memory_order_relaxed); }
 
 Result<std::uint32_t> OwnSegment::add_entry(Entry entry) {

@@ -144,6 +144,8 @@ class OwnSegment {
   // Makes begin_sleep() force a fence on peers from now on, where the kernel can. This costs this rank more and its
   // peers less.
   void let_sleepers_fence();
+  // Returns whether they do. Who sleeps looks again after a moment then (remote_fence.hpp).
+  bool sleepers_fence() const;
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
 
   // Returns the staging of `peer` and `lane`. The first call makes the lane's region, with room for all peers offered

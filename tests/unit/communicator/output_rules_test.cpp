@@ -6,7 +6,7 @@
 namespace wreath {
 namespace {
 
-constexpr StreamedBytes kLeast{.output = 100, .read_output = 400};
+constexpr StreamedBytes kLeastStreamed{.output = 100, .read_output = 400};
 
 TunerContext with_wire(std::string_view wire) {
   TunerContext context;
@@ -16,15 +16,16 @@ TunerContext with_wire(std::string_view wire) {
 
 TEST(StreamedOutput, BeginsAtTheSizesOfTheMachine) {
   const TunerContext mapped = with_wire("");
-  EXPECT_EQ(streamed_of({99, false}, kLeast, mapped), Streamed::Nothing);
-  EXPECT_EQ(streamed_of({100, false}, kLeast, mapped), Streamed::All);
-  EXPECT_EQ(streamed_of({399, true}, kLeast, mapped), Streamed::Nothing) << "what was read is in the last cache";
-  EXPECT_EQ(streamed_of({400, true}, kLeast, mapped), Streamed::All);
+  EXPECT_EQ(streamed_of({99, false}, kLeastStreamed, mapped), Streamed::Nothing);
+  EXPECT_EQ(streamed_of({100, false}, kLeastStreamed, mapped), Streamed::All);
+  EXPECT_EQ(streamed_of({399, true}, kLeastStreamed, mapped), Streamed::Nothing)
+      << "what was read is in the last cache";
+  EXPECT_EQ(streamed_of({400, true}, kLeastStreamed, mapped), Streamed::All);
 }
 
 TEST(StreamedOutput, IsARanksOwnDataOverWires) {
-  EXPECT_EQ(streamed_of({99, false}, kLeast, with_wire("tcp")), Streamed::Nothing);
-  EXPECT_EQ(streamed_of({100, false}, kLeast, with_wire("tcp")), Streamed::Own);
+  EXPECT_EQ(streamed_of({99, false}, kLeastStreamed, with_wire("tcp")), Streamed::Nothing);
+  EXPECT_EQ(streamed_of({100, false}, kLeastStreamed, with_wire("tcp")), Streamed::Own);
 }
 
 TEST(ReadOutput, IsThatOfAnAllReduceInPlace) {
