@@ -15,6 +15,7 @@
 #include "src/base/log.hpp"
 #include "src/engine/slot_size.hpp"
 #include "src/membership/link_messages.hpp"
+#include "src/tuner/read_in_place.hpp"
 #include "src/tuner/ring.hpp"
 #include "src/tuner/streaming.hpp"
 
@@ -143,6 +144,7 @@ Status Engine::prepare_own(DeviceSegments segments) {
   if (!streamed) return streamed.error();
   LaneResources& lanes = driver_.lanes();
   lanes.streamed_bytes = *streamed;
+  lanes.read_in_place_bytes = read_in_place_bytes(cpu_vendor(), cache_sizes().near_bytes);
   const bool pulls = lanes.lanes.prepare_to_pull();
   auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls, std::move(segments),
                              static_cast<std::size_t>(options_.tcp_sockets));

@@ -17,8 +17,6 @@ namespace wreath {
 namespace {
 
 constexpr int kStepsARound = 16;
-// For smaller buffers, pulling a line that was just written costs too much.
-constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;
 
 // Returns the fault of memory that cannot be read. A peer that is gone explains itself. Where there is no memory, the
 // rank that gave it to its call is wrong.
@@ -103,18 +101,22 @@ void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
     const OutputUse output{bytes, reads_output(call)};
     if (buffer == Buffer::Output) state.streamed = streamed_of(output, resources_.streamed_bytes, engine_.tuning());
   }
-  launch.order = order_of(call.collective, state, engine_.tuning());
+  state.order = order_of(call.collective, state, engine_.tuning());
 }
 
 Result<Launch> LanesRun::launch_messages() {
   auto launch = resources_.exchange.launch(engine_, placed());
-  if (launch) name_memory(*launch, Buffer::Input, extent_of(operation().messages.sends));
+  if (!launch) return launch;
+  // Sends that fit the slots are over before they are received.
+  const std::span<const std::byte> sends = extent_of(operation().messages.sends);
+  const std::size_t slots_bytes = engine_.shape().slot_count * engine_.tuning().largest_tile();
+  if (sends.size() > slots_bytes) name_memory(*launch, Buffer::Input, sends);
   return launch;
 }
 
 void LanesRun::name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const {
   const Links& links = engine_.links();
-  if (memory.size() < kReferenceBytes || links.mapped().empty()) return;
+  if (memory.size() < resources_.read_in_place_bytes || links.mapped().empty()) return;
   if (const auto region = links.segment().name_memory(memory.data(), memory.size())) {
     launch.state.region[static_cast<std::size_t>(buffer)] = region->index;
     launch.state.region_offset[static_cast<std::size_t>(buffer)] = region->offset;
@@ -129,7 +131,7 @@ Status LanesRun::begin(Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};
   processor.read_device = resources_.read_device;
   processor.by_hand = &advance_handwritten;
-  resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident, launch.order);
+  resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
   return {};
 }
 

@@ -21,6 +21,8 @@ struct LaneResources {
   ExchangeLanes exchange;
   // SingleCopy decides which messages peers read out of this process.
   SingleCopy single_copy;
+  // Peers read buffers of so many bytes where they lie, if they map that memory.
+  std::size_t read_in_place_bytes = ~std::size_t{0};
   // The outputs that are written past the caches; none are before it is set.
   StreamedBytes streamed_bytes;
   // This becomes HostProcessor::read_device, since a peer of this process may send from device memory.

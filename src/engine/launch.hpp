@@ -14,7 +14,6 @@ struct Launch {
   OperationState state{};
   Arithmetic arithmetic{};  // none: bytes move unchanged
   std::size_t resident = LaneScheduler::kAllResident;
-  LaneOrder order = LaneOrder::Turns;
   // The bytes of the call as bytes_of() counts them. For sends and receives these are all bytes that are sent.
   std::uint64_t bytes = 0;
   bool sends_only = false;  // there are no receives

@@ -1,3 +1,4 @@
+// Implements the rules.
 #include "src/engine/output_rules.hpp"
 
 namespace wreath {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "src/executor/host.hpp"
+#include "src/executor/state.hpp"
 #include "src/tuner/streaming.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"

@@ -82,8 +82,8 @@ bool LaneScheduler::prepare_to_pull() {
   return pulled_ != nullptr;
 }
 
-void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor, std::size_t resident,
-                          LaneOrder order) {
+void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
+                          std::size_t resident) {
   plan_ = &plan;
   state_ = begin_operation(plan, state, processor.arithmetic);
   processor_ = processor;
@@ -95,7 +95,6 @@ void LaneScheduler::start(Plan& plan, const OperationState& state, const HostPro
   turn_ = 0;
   begun_ = 0;
   names_ = false;
-  order_ = order;
   failed_ = nullptr;
   while (begun_ < lanes_.size() && running_.size() < resident) add_lane();
 }
@@ -159,7 +158,7 @@ Advance LaneScheduler::run(int budget) {
       names_ = true;
       if (!lane.done) --turn_;
     }
-    if (order_ == LaneOrder::Lowest) turn_ = 0;
+    if (state_.order == LaneOrder::Lowest) turn_ = 0;
     moved += lane.sent_bytes + lane.taken_bytes - moved_before;
     --budget;
     blocked = 0;

@@ -98,12 +98,6 @@ LanePlaces places_of(const Plan& plan, const Geometry& geometry);
 // Returns lane `index` of the plan before its first step. A lane with nothing to do is done.
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);
 
-// The order in which lanes that can go on do so.
-enum class LaneOrder : std::uint8_t {
-  Turns,
-  Lowest,  // the one of the lowest number first
-};
-
 // The lanes of one operation on this rank. The thread that drives the communicator advances them.
 class LaneScheduler {
  public:
@@ -118,7 +112,7 @@ class LaneScheduler {
   // lowest-numbered unfinished lanes run. Plan, signature tables and geometry's tables must live until the operation is
   // over.
   void start(Plan& plan, const OperationState& state, const HostProcessor& processor,
-             std::size_t resident = kAllResident, LaneOrder order = LaneOrder::Turns);
+             std::size_t resident = kAllResident);
 
   // Advances resident lanes until all block, or `budget` steps are done, or kBytesARun bytes have moved. After
   // Failed, see failed_lane(). The caller then wakes peers that sleep: they may wait for what has moved.
@@ -168,7 +162,6 @@ class LaneScheduler {
   // Readers are told where data lies. They are not given the data.
   bool names_ = false;
   bool waits_ = false;
-  LaneOrder order_ = LaneOrder::Turns;
   const LaneState* failed_ = nullptr;
   StepTrace* trace_ = nullptr;
 };

@@ -1,7 +1,6 @@
-// LaneMessages does what a lane does with messages. Steps (try_step.hpp) or handwritten loops decide which messages it
-// handles, and when. LaneMessages looks for messages, says where they lie, makes targets of them, gives their slots
-// back, and tells peers of new ones. The order of looks, fences and tells is here (src/base/memory_order.hpp). Nothing
-// here waits. A Processor (processor.hpp) moves the bytes.
+// LaneMessages finds a lane's messages, makes targets of them, gives their slots back, and tells peers of new ones.
+// Steps (try_step.hpp) or handwritten loops decide which, and when. The order of looks, fences and tells is here
+// (src/base/memory_order.hpp). Nothing here waits. A Processor (processor.hpp) moves the bytes.
 #pragma once
 
 #include <cstddef>
@@ -173,8 +172,7 @@ class LaneMessages {
 
   // ---- sending ----
 
-  // Returns whether all targets have room for a message. Room that was found stays known, also where another target has
-  // none.
+  // Returns whether all targets have room for a message. Room that was found stays known, also where others have none.
   WREATH_HOST_DEVICE bool credit(const Ends& to, Room room) const {
     bool all = true;
     bool found = false;
@@ -186,6 +184,11 @@ class LaneMessages {
     }
     if (found) acquire_looks();
     return all;
+  }
+
+  // Returns the room for a message. Lanes in turns stay near their reader: who has named all data would fall asleep.
+  WREATH_HOST_DEVICE Room room_of(bool referenced) const {
+    return referenced && operation_.order == LaneOrder::Lowest ? Room::Header : Room::Staging;
   }
 
   // Publishes one message to all targets, which are different ones.

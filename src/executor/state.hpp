@@ -73,6 +73,13 @@ enum class Streamed : std::uint8_t {
   All,
 };
 
+// The order in which a rank's lanes that can go on do so.
+enum class LaneOrder : std::uint8_t {
+  Turns,
+  // The one of the lowest number first. Lanes get ahead of others by as many messages as there are headers.
+  Lowest,
+};
+
 // The state that all lanes of one rank share during an operation. It has plain pointers, because it also lives on a
 // device.
 struct OperationState {
@@ -104,6 +111,7 @@ struct OperationState {
   // Nothing is combined, so that messages may land where steps would copy them, here and at the peers.
   bool lands = false;
   Streamed streamed = Streamed::Nothing;
+  LaneOrder order = LaneOrder::Turns;
   // The number of a lane's places in Scratch and Partial, each of one tile.
   std::uint32_t slots[kBuffers] = {};
   const Step* steps = nullptr;

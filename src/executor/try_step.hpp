@@ -276,7 +276,7 @@ class StepRunner : private LaneMessages<Processor> {
   WREATH_HOST_DEVICE Advance send() {
     const Side from = sent();
     const bool referenced = by_reference(from.buffer);
-    if (!Work::credit(to(), referenced ? Room::Header : Room::Staging)) return Advance::Blocked;
+    if (!Work::credit(to(), Work::room_of(referenced))) return Advance::Blocked;
     if (referenced) {
       Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0), rest_of_input(from));
       lane_.named = true;

@@ -131,7 +131,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
   WREATH_NOINLINE WREATH_HOST_DEVICE Advance send_on(const Chunk& made, const Ends& to) {
     const Piece whole = piece(made);
     const bool referenced = Work::by_reference(to, made.buffer, whole.bytes);
-    if (!Work::credit(to, referenced ? Room::Header : Room::Staging)) return Advance::Blocked;
+    if (!Work::credit(to, Work::room_of(referenced))) return Advance::Blocked;
     const std::uint32_t signature = Work::outgoing_signature(made.buffer, made.part);
     if (referenced) {
       Work::publish_reference(to, signature, made.buffer, whole);

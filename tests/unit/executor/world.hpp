@@ -23,8 +23,8 @@ struct WorldShape {
   Streamed streamed = Streamed::Nothing;         // see OperationState
   HandwrittenLoop loop = HandwrittenLoop::None;  // see OperationState
   std::uint32_t slot_bytes = 4096;
-  std::uint32_t headers = 0;  // FifoShape::mapped_headers
-  LaneOrder order = LaneOrder::Turns;
+  std::uint32_t headers = 0;           // FifoShape::mapped_headers
+  LaneOrder order = LaneOrder::Turns;  // see OperationState
   CopyKernels copies = copy_kernels();
 };
 
@@ -88,11 +88,12 @@ class World {
     call.state.single_copy_bytes = shape_.single_copy_bytes;
     call.state.streamed = shape_.streamed;
     call.state.loop = shape_.loop;
+    call.state.order = shape_.order;
     call.state.ranks = static_cast<std::uint32_t>(ranks());
     call.state.rank = static_cast<std::uint32_t>(rank);
     HostProcessor processor{call.arithmetic, shape_.copies};
     processor.by_hand = &advance_handwritten;
-    scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident, shape_.order);
+    scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident);
   }
 
   // Makes fills behave as if slots were found to be filled faster past the caches.
